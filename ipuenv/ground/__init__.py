@@ -1,0 +1,1 @@
+"""Ground floor: errors, the one place that starts processes, the one that prints, settings, profiles."""
