@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -163,6 +163,17 @@ def read(data: Buffer, *, name: str = "perf.data") -> PerfData:
         is_partial=is_cut or section.size < header.data.size,
         skipped=reader.skipped,
     )
+
+
+def since_exec(data: PerfData, pid: int) -> PerfData:
+    """A recording without what a process did before it became the program: perf was attached to a waiting child."""
+    execs = [record.time for record in data.tasks if isinstance(record, Comm) and record.is_exec and record.pid == pid]
+    if not execs:
+        return data
+    samples = data.samples
+    kept = (samples.pid != pid) | (samples.time >= np.uint64(min(execs)))
+    columns = {column.name: getattr(samples, column.name)[kept] for column in fields(samples)}
+    return replace(data, samples=Samples(**columns))
 
 
 def _bounded(section: Section, size_bytes: int) -> Section:

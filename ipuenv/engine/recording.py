@@ -46,18 +46,22 @@ def read(
     *,
     stored: Iterable[Path] = (),
     kallsyms: Path | None = None,
+    program_pid: int | None = None,
     thresholds: Thresholds | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Recording:
     """Read, symbolize and fold a perf.data.
 
     ``stored`` are executables kept with it, ``kallsyms`` the kernel's symbols saved with it (plain or ``.zst``); without
-    them the running kernel's are used if they belong to the recording.
+    them the running kernel's are used if they belong to the recording. ``program_pid`` is a process that perf was attached
+    to before it became the program; what it did until then is left out.
 
     Raises:
         UsageError: the file is no perf.data, or holds what is not served.
     """
     data = _read_file(path)
+    if program_pid is not None:
+        data = perfdata.since_exec(data, program_pid)
     kernel, reason = _kernel(data, kallsyms)
     symbolizer = Symbolizer(DsoFinder(stored=stored_files(stored)), kernel, reason)
     stacks = folding.fold(data, symbolizer, on_progress)

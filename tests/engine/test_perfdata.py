@@ -54,6 +54,7 @@ class Attr:
     ids: tuple[int, ...] = (1,)
     frequency: int = 99
     flags: int = 1 << 10 | 1 << 18  # freq, sample_id_all
+    kind: int = 1  # software
 
 
 @dataclass
@@ -68,7 +69,7 @@ class File:
         data_at = attrs_at + 144 * len(self.attrs)
         ids, attrs = b"", b""
         for attr in self.attrs:
-            fields = (1, 128, 0, attr.frequency, attr.sample_type, attr.read_format, attr.flags)
+            fields = (attr.kind, 128, 0, attr.frequency, attr.sample_type, attr.read_format, attr.flags)
             body = struct.pack("<IIQQQQQ", *fields).ljust(128, b"\0")
             attrs += body + struct.pack("<QQ", ids_at + len(ids), 8 * len(attr.ids))
             ids += struct.pack(f"<{len(attr.ids)}Q", *attr.ids)
@@ -236,3 +237,10 @@ def test_a_record_of_size_zero_ends_the_reading() -> None:
     data = File(sample(1, [1]) + bytes(16) + sample(2, [2])).read()
     assert data.is_partial
     assert len(data.samples) == 1
+
+
+def test_what_a_process_did_before_its_exec_can_be_left_out() -> None:
+    records = sample(1, [1]) + sample(2, [2], pid=9) + comm(3, 7, 7, b"program", misc=2 | 1 << 13)
+    data = File(records + sample(3, [3]) + sample(4, [4]) + comm(5, 7, 7, b"again", misc=2 | 1 << 13)).read()
+    assert chains(perfdata.since_exec(data, 7)) == [[2], [3], [4]]
+    assert chains(perfdata.since_exec(data, 8)) == [[1], [2], [3], [4]]

@@ -1,5 +1,5 @@
 //! A program to be measured and recorded: it burns an exact amount of CPU time and says what the kernel counted.
-//! Compiled by the tests with `rustc -O -g -C force-frame-pointers=yes`.
+//! Compiled by the tests with `rustc --edition=2021 -O -g -C force-frame-pointers=yes`.
 
 use std::env;
 use std::hint::black_box;

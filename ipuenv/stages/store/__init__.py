@@ -1,0 +1,72 @@
+"""The store: runs, kept whole in the artifacts tree. Nothing here imports pydantic until a manifest is needed."""
+
+from ipuenv.stages.store.blobs import Blob, link_blob, store_blob, sweep_incoming
+from ipuenv.stages.store.layout import (
+    BASELINE,
+    LATEST,
+    MANIFEST,
+    README,
+    Collection,
+    StoredRun,
+    checked_label,
+    is_run_id,
+    list_collections,
+    list_runs,
+    new_run_id,
+    open_collection,
+    stored_run,
+)
+from ipuenv.stages.store.names import Named, find_run, resolve
+from ipuenv.stages.store.pins import latest_run, list_pins, read_pin
+from ipuenv.stages.store.publishing import (
+    RECENT_RUNS,
+    Published,
+    Recent,
+    publish,
+    read_manifest,
+    save_variant,
+    saved_variants,
+    update_collection_page,
+    verify_run,
+)
+from ipuenv.stages.store.staging import Staging, open_staging, resumable_runs, resume_staging, sweep_leftovers
+
+__all__ = [
+    "BASELINE",
+    "LATEST",
+    "MANIFEST",
+    "README",
+    "RECENT_RUNS",
+    "Blob",
+    "Collection",
+    "Named",
+    "Published",
+    "Recent",
+    "Staging",
+    "StoredRun",
+    "checked_label",
+    "find_run",
+    "is_run_id",
+    "latest_run",
+    "link_blob",
+    "list_collections",
+    "list_pins",
+    "list_runs",
+    "new_run_id",
+    "open_collection",
+    "open_staging",
+    "publish",
+    "read_manifest",
+    "read_pin",
+    "resolve",
+    "resumable_runs",
+    "resume_staging",
+    "save_variant",
+    "saved_variants",
+    "store_blob",
+    "stored_run",
+    "sweep_incoming",
+    "sweep_leftovers",
+    "update_collection_page",
+    "verify_run",
+]
