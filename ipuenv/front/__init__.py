@@ -1,0 +1,1 @@
+"""Front: the Invoke namespace, the Nox sessions, the generated pages."""

@@ -1,0 +1,1 @@
+"""Verbs: what a user asks for, as lists of stages."""

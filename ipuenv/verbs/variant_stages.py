@@ -1,0 +1,229 @@
+"""The stages of one variant, each a step that takes what the one before it made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ipuenv.engine import recording as engine_recording
+from ipuenv.engine.flamegraph import SvgOptions
+from ipuenv.ground import command
+from ipuenv.ground.console import duration
+from ipuenv.ground.errors import FailedError, InterruptedRunError
+from ipuenv.stages import build as build_stage
+from ipuenv.stages import environment, perf, program_log, provenance, sdk, store
+from ipuenv.verbs import pictures, planning
+
+if TYPE_CHECKING:
+    from ipuenv.engine.recording import Recording
+    from ipuenv.stages.build import Built
+    from ipuenv.stages.environment import SdkEnvironment
+    from ipuenv.stages.execution import Execution
+    from ipuenv.stages.program_log import ProgramLog
+    from ipuenv.stages.store import Blob, Staging
+    from ipuenv.verbs.pictures import Picture
+    from ipuenv.verbs.planning import Plan, Program
+    from ipuenv.verbs.steps import Steps
+
+PERF_DATA = "perf.data"
+RUN_LOG = "run.log"
+KALLSYMS = "kallsyms.zst"
+
+RunStatus = Literal["pass", "failed", "timeout"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A program that ran under perf in ``folder``, and what it left there."""
+
+    program: Program
+    argv: tuple[str, ...]
+    folder: Path
+    recording: perf.Recording
+    log: ProgramLog
+    has_kallsyms: bool
+
+    @property
+    def execution(self) -> Execution:
+        return self.recording.execution
+
+    @property
+    def status(self) -> RunStatus:
+        if self.execution.timed_out:
+            return "timeout"
+        return "pass" if self.execution.exit_code == 0 else "failed"
+
+    @property
+    def ending(self) -> str:
+        """How the program ended, in words."""
+        limit = "ended by its time limit: " if self.execution.timed_out else ""
+        return limit + command.ending(self.execution.exit_code)
+
+
+def capture_sdk(plan: Plan, steps: Steps) -> SdkEnvironment:
+    """Find the SDK and take the environment that its scripts make.
+
+    Raises:
+        MissingError: there is no SDK.
+        UsageError: there are several.
+        FailedError: its scripts fail.
+    """
+    with steps.step("environment", "SDK environment") as step:
+        roots = plan.roots
+        choice = (
+            sdk.locate(roots.sdk) if roots.sdk is not None else sdk.search(base=os.environ, workspace=roots.workspace)
+        )
+        captured = environment.capture(choice, base=os.environ)
+        changes = len(captured.added) + len(captured.changed)
+        step.note = f"{changes} variables from {captured.sdk.name}{' (stand-in)' if captured.is_stand_in else ''}"
+    for note in captured.notes:
+        steps.console.note(f"  {note}")
+    return captured
+
+
+def build_environment(plan: Plan, captured: SdkEnvironment) -> Mapping[str, str]:
+    """What cargo is given: the SDK's environment where the build's row says so."""
+    return captured.apply(os.environ) if plan.row.sdk_environment else dict(os.environ)
+
+
+def build_program(plan: Plan, captured: SdkEnvironment, steps: Steps) -> Built:
+    """Have cargo build the program.
+
+    Raises:
+        MissingError, UsageError, FailedError: as :func:`ipuenv.stages.build.build`.
+    """
+    request = plan.build_request
+    text = f"cargo build '{request.bin}' as '{plan.variant.build}'"
+    with steps.step("build", text, live=False) as step:
+        built = build_stage.build(request, env=build_environment(plan, captured), console=steps.console)
+        step.note = "nothing to do" if built.fresh else ""
+    if built.rustflags_replaced:
+        steps.console.warn(f"the flags of build '{plan.variant.build}' replace {built.rustflags_replaced}")
+    return built
+
+
+def store_executable(plan: Plan, built: Built, steps: Steps) -> Blob:
+    """Put the executable where no rebuild reaches it; it is run from there.
+
+    Raises:
+        FailedError: the disk is full.
+        MissingError: the artifacts may not be written.
+    """
+    with steps.step("store", "executable stored by hash") as step:
+        blob = store.store_blob(plan.roots.artifacts, built.executable, built.executable.name, executable=True)
+        step.note = f"sha256 {blob.sha256[:12]}"
+    return blob
+
+
+def record_program(plan: Plan, captured: SdkEnvironment, executable: Blob, staging: Staging, steps: Steps) -> Ran:
+    """Run the program under perf.
+
+    Raises:
+        MissingError: perf is missing or not permitted here.
+        FailedError: perf failed, or the disk is full.
+        InterruptedRunError: someone pressed Ctrl-C.
+    """
+    folder = staging.variant_folder(plan.variant.id)
+    planned = planning.program(plan, folder)
+    if planning.passes_device_lock(plan.profile) and plan.device_lock is not None:
+        plan.device_lock.parent.mkdir(parents=True, exist_ok=True)
+    argv = (os.fspath(executable.path), *planned.args)
+    options = plan.profile.record
+    with steps.step("record", f"recording {plan.variant.id} at {options.frequency} Hz") as step:
+        recording = perf.record(
+            argv,
+            env=planned.environment(os.environ, captured),
+            cwd=plan.roots.workspace,
+            log=folder / RUN_LOG,
+            perf_data=folder / PERF_DATA,
+            perf_env=provenance.tool_environment(os.environ),
+            options=perf.RecordOptions(frequency=options.frequency, call_graph=str(options.call_graph)),
+            timeout_s=plan.profile.run.timeout_s,
+        )
+        ran = Ran(
+            program=planned,
+            argv=argv,
+            folder=folder,
+            recording=recording,
+            log=program_log.read_log(folder / RUN_LOG),
+            has_kallsyms=perf.save_kallsyms(folder / KALLSYMS),
+        )
+        step.note = f"program {ran.ending} after {duration(recording.execution.wall_s)}"
+    for line in recording.perf_log.splitlines():
+        if line.lower().startswith("warning:"):
+            steps.console.warn(f"perf: {line.partition(':')[2].strip()}")
+    if recording.execution.interrupted:
+        raise InterruptedRunError("interrupted while the program was recorded", expected="nothing was stored")
+    return ran
+
+
+def keep_files(plan: Plan, executable: Blob, ran: Ran) -> Blob | None:
+    """Give the executable a name in the run, and store the output by its hash; the output, if there is one.
+
+    Raises:
+        FailedError: the disk is full.
+    """
+    root = plan.roots.artifacts
+    store.link_blob(root, executable, ran.folder / executable.path.name)
+    if ran.has_kallsyms:
+        _share(root, ran.folder / KALLSYMS)
+    output = ran.program.output
+    return _share(root, output) if output is not None and output.is_file() else None
+
+
+def _share(root: Path, path: Path) -> Blob:
+    """Store a file as a blob and leave a link to it in its place."""
+    blob = store.store_blob(root, path, path.name)
+    path.unlink()
+    store.link_blob(root, blob, path)
+    return blob
+
+
+def read_recording(plan: Plan, ran: Ran, executable: Blob, steps: Steps) -> Recording:
+    """Read perf.data, name its addresses, fold its stacks.
+
+    Raises:
+        FailedError: there is no sample.
+    """
+    with steps.step("symbolize", "reading perf.data") as step:
+        read = engine_recording.read(
+            ran.recording.perf_data,
+            stored=[executable.path],
+            kallsyms=ran.folder / KALLSYMS,
+            program_pid=ran.recording.pid,
+        )
+        step.note = f"{read.quality.samples:,} samples"
+    if not read.stacks.total:
+        frequency = plan.profile.record.frequency
+        raise FailedError(
+            f"the program ended before perf took a sample ({ran.ending})",
+            expected=f"at least {1000 / frequency:.0f} ms of CPU time: one sample at {frequency} Hz",
+            hint="give the program more to do, or raise [record] frequency in the profile",
+            tail=_last_lines(ran.folder / RUN_LOG),
+        )
+    return read
+
+
+def draw_pictures(plan: Plan, read: Recording, folder: Path, steps: Steps) -> dict[str, Picture]:
+    """Draw the profile's views."""
+    svg = plan.profile.svg
+    options = SvgOptions(
+        title=plan.profile.title,
+        notes=plan.notes,
+        image_width=svg.image_width,
+        min_width=svg.min_width,
+        deterministic=svg.deterministic,
+    )
+    with steps.step("draw", "drawing") as step:
+        chosen = list(pictures.views_of(plan.profile).values())
+        drawn = pictures.draw(read.stacks, chosen, folder, stem=plan.name, svg=options)
+        step.note = ", ".join(drawn)
+    return drawn
+
+
+def _last_lines(log: Path) -> list[str]:
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return [program_log.strip_colour(line) for line in text.splitlines()]
