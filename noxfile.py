@@ -5,6 +5,7 @@
 #   "multi-demangle>=2.1",
 #   "nox>=2025.2.9",
 #   "numpy>=2.0",
+#   "platformdirs>=4.3",
 #   "pydantic>=2.10",
 #   "pyelftools>=0.32",
 #   "python-dotenv>=1.0",

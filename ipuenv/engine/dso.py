@@ -96,9 +96,14 @@ def stored_files(paths: Iterable[Path]) -> dict[str, Path]:
     return found
 
 
-def _map(path: Path) -> memoryview:
+def _map(path: Path) -> mmap.mmap:
+    if path.exists() and not path.is_file():  # opening what a recording names must not wait for a pipe
+        raise ElfProblemError("it is no regular file")
     with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise ElfProblemError("it is empty") from error
 
 
 def _why(path: Path, error: OSError | ElfProblemError) -> str:

@@ -8,11 +8,12 @@ way from one to the other leads through the PT_LOAD that holds the offset.
 from __future__ import annotations
 
 import io
+import mmap
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
@@ -28,6 +29,10 @@ _STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 _SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
 _STV_INTERNAL, _STV_HIDDEN = 1, 2
 _LAST_SYMBOL_SIZE = 4096
+
+
+Content = bytes | mmap.mmap
+"""A file's bytes. A mapped file is read where it lies: executables with debug information are large."""
 
 
 class ElfProblemError(Exception):
@@ -98,7 +103,7 @@ class Elf:
         return None
 
 
-def read_build_id(data: bytes | memoryview) -> str:
+def read_build_id(data: Content) -> str:
     """The build-id note in hexadecimal, empty if there is none.
 
     Raises:
@@ -108,7 +113,7 @@ def read_build_id(data: bytes | memoryview) -> str:
         return _build_id(elf)
 
 
-def read_elf(data: bytes | memoryview) -> Elf:
+def read_elf(data: Content) -> Elf:
     """Read segments and symbols.
 
     Raises:
@@ -130,12 +135,13 @@ def read_elf(data: bytes | memoryview) -> Elf:
 class _opened:  # noqa: N801 - reads as a verb where it is used
     """An ELFFile over bytes; whatever a damaged file makes pyelftools raise becomes one error."""
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: Content) -> None:
         self.data = data
 
     def __enter__(self) -> ELFFile:
         try:
-            return ELFFile(io.BytesIO(self.data))
+            # pyelftools reads and seeks, which a mapped file can do as well as an open one
+            return ELFFile(cast("IO[bytes]", self.data) if isinstance(self.data, mmap.mmap) else io.BytesIO(self.data))
         except Exception as error:
             raise ElfProblemError(str(error) or type(error).__name__) from error
 

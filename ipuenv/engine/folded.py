@@ -112,18 +112,18 @@ class LineOrder:
 
 
 def _merged(tree: FrameTree, texts: list[str]) -> tuple[FrameTree, list[str]]:
-    """A copy in which labels with one text are one label, the first of them, and the copy's texts."""
-    first: dict[str, Label] = {}
+    """A copy in which labels with one text are one label, whichever was met first, and the copy's texts."""
+    chosen: dict[str, Label] = {}
     for text, label in zip(texts, tree.labels, strict=True):
-        first.setdefault(text, label)
+        chosen[text] = max(label, chosen.get(text, label))
     merged = FrameTree(tree.unit)
-    labels = [merged.intern(first[text]) for text in texts]
+    labels = [merged.intern(chosen[text]) for text in texts]
     nodes = [ROOT] * len(tree)
     merged.weights[ROOT] = tree.weights[ROOT]
     for node in range(1, len(tree)):
         nodes[node] = merged.child(nodes[tree.tree.parents[node]], labels[tree.tree.keys[node]])
         merged.weights[nodes[node]] += tree.weights[node]
-    return merged, list(first)
+    return merged, list(chosen)
 
 
 def _line_texts(tree: FrameTree) -> list[str]:

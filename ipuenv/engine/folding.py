@@ -7,13 +7,13 @@ change, not the depth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from ipuenv.engine.mappings import Tasks
+from ipuenv.engine.mappings import Tasks, rows_by_key
 from ipuenv.engine.stacks import ROOT, Frame, FrameKind, PrefixTree
 from ipuenv.engine.symbolize import KERNEL_BIT, LocationTable, Symbolizer
 
@@ -25,21 +25,61 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
     Words = npt.NDArray[np.uint64]
+    Array = TypeVar("Array", Ints, Words)
 
-_CHUNK_SAMPLES = 1 << 15
+_CHUNK_SAMPLES = 1 << 13
 _FIRST_MARKER = np.uint64(2**64 - 4095)
 _KERNEL_MARKERS = tuple(np.uint64(2**64 - distance) for distance in (32, 128, 2048 + 128))
 _KERNEL_BIT = np.uint64(KERNEL_BIT)
 _ONE = np.uint64(1)
 _JOINABLE = (FrameKind.NATIVE, FrameKind.INLINED)
+_NANOSECONDS = 1_000_000_000
+
+CLOCK_EVENTS = ("cpu-clock", "task-clock")
+"""Events whose period is CPU time in nanoseconds."""
+
+UNKNOWN_ID = -1
+"""A pid or tid that nothing says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """What was counted: perf's name of the event, empty if there were several or it is not known.
+
+    ``interval_ns`` is the CPU time of a thread between two of its samples, as the frequency asked for it; 0 if none was.
+    """
+
+    event: str = ""
+    is_clock: bool = False
+    interval_ns: int = 0
+
+
+class Rows(NamedTuple):
+    """Weighted stacks of threads: the node, the thread, and the samples and periods that the row stands for."""
+
+    nodes: npt.NDArray[np.int32]
+    tids: Ints
+    pids: Ints
+    samples: Ints
+    periods: Words
+
+
+def _no_numbers() -> Ints:
+    return np.zeros(0, np.int64)
+
+
+def _no_words() -> Words:
+    return np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackTree:
     """What was sampled. Node ``n`` of ``tree`` is location ``tree.keys[n]`` of ``table``; level one is the comm.
 
-    ``samples`` and ``periods`` are each node's own weights. ``nodes``, ``times`` (nanoseconds) and ``tids`` have one row
-    a sample, in time order.
+    ``samples`` and ``periods`` are each node's own weights; ``unit`` says what the former count. ``nodes``, ``tids``,
+    ``pids``, ``row_samples`` and ``row_periods`` have one row a sample, in the order of ``times`` (nanoseconds). Stacks
+    whose source has no times have a row for each stack of each thread, or no rows, and an empty ``times``;
+    :attr:`rows` is there for all of them.
     """
 
     table: LocationTable
@@ -49,11 +89,39 @@ class StackTree:
     nodes: npt.NDArray[np.int32]
     times: Words
     tids: Ints
+    pids: Ints = field(default_factory=_no_numbers)
+    row_samples: Ints = field(default_factory=_no_numbers)
+    row_periods: Words = field(default_factory=_no_words)
+    sampling: Sampling = field(default_factory=Sampling)
+    unit: str = "samples"
 
     @property
     def total(self) -> int:
         """Number of samples."""
         return sum(self.samples)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is known when each sample was taken."""
+        return bool(len(self.times)) and bool(self.times[-1])
+
+    @property
+    def comms(self) -> dict[int, str]:
+        """Names of threads by the nodes that stand for them; what stands at the root otherwise is no thread's name."""
+        frames, locations, tree = self.table.frames, self.table.locations, self.tree
+        tops = [node for node in range(1, len(tree)) if tree.parents[node] == ROOT]
+        named = ((node, frames[locations[tree.keys[node]].frames[0]]) for node in tops)
+        return {node: frame.name for node, frame in named if frame.kind is FrameKind.COMM}
+
+    @property
+    def rows(self) -> Rows:
+        """All weighted stacks; one row for each where it is not known which threads they are of."""
+        if len(self.nodes):
+            return Rows(self.nodes, self.tids, self.pids, self.row_samples, self.row_periods)
+        samples, periods = np.array(self.samples, np.int64), np.array(self.periods, np.uint64)
+        nodes = np.flatnonzero((samples != 0) | (periods != 0)).astype(np.int32)
+        nobody = np.full(len(nodes), UNKNOWN_ID, np.int64)
+        return Rows(nodes, nobody, nobody, samples[nodes], periods[nodes])
 
 
 def fold(data: PerfData, symbolizer: Symbolizer, on_progress: Callable[[int, int], None] | None = None) -> StackTree:
@@ -75,18 +143,36 @@ def fold(data: PerfData, symbolizer: Symbolizer, on_progress: Callable[[int, int
         table=symbolizer.table,
         tree=folder.tree,
         samples=np.bincount(nodes, minlength=size).tolist(),
-        periods=_summed(nodes, samples.period, size),
+        periods=summed(nodes, samples.period, size),
         nodes=nodes,
-        times=samples.time,
+        times=samples.time if data.has_time else np.zeros(0, np.uint64),
         tids=samples.tid,
+        pids=samples.pid,
+        row_samples=np.ones(len(samples), np.int64),
+        row_periods=samples.period,
+        sampling=_sampling(data),
     )
 
 
-def _summed(nodes: npt.NDArray[np.int32], periods: Words, size: int) -> list[int]:
-    """Periods by node, added as integers: floats would lose counts beyond 2**53."""
-    sums = np.zeros(size, np.uint64)
-    np.add.at(sums, nodes, periods)
-    return [int(value) for value in sums]
+def _sampling(data: PerfData) -> Sampling:
+    """What the one event counts that took samples."""
+    sampled = np.unique(data.samples.event).tolist()
+    if len(sampled) != 1:
+        return Sampling()
+    event = data.events[sampled[0]]
+    return Sampling(
+        event=event.name,
+        is_clock=event.name.split(":")[0] in CLOCK_EVENTS,
+        interval_ns=round(_NANOSECONDS / event.frequency_hz) if event.frequency_hz else 0,
+    )
+
+
+def summed(nodes: npt.NDArray[np.int32], weights: Ints | Words, size: int) -> list[int]:
+    """Weights by node, added as integers: floats would lose counts beyond 2**53."""
+    sums = np.zeros(size, weights.dtype)
+    np.add.at(sums, nodes, weights)
+    numbers: list[int] = sums.tolist()
+    return numbers
 
 
 def _named(comms: Ints, tids: Ints, tasks: Tasks) -> Ints:
@@ -94,8 +180,8 @@ def _named(comms: Ints, tids: Ints, tasks: Tasks) -> Ints:
     nameless = np.flatnonzero(comms < 0)
     if len(nameless):
         comms = comms.copy()
-        for tid in np.unique(tids[nameless]).tolist():
-            comms[nameless[tids[nameless] == tid]] = tasks.comm_id(f":{tid}")
+        for tid, rows in rows_by_key(tids[nameless]):
+            comms[nameless[rows]] = tasks.comm_id(f":{tid}")
     return comms
 
 
@@ -115,10 +201,10 @@ class _Folder:
         ends = np.cumsum(lengths)
         same = (samples.tid[rows][1:] == samples.tid[rows][:-1]) & (spaces[1:] == spaces[:-1])
         same &= comms[1:] == comms[:-1]
-        shared = np.concatenate(([0], _shared(addresses, ends, lengths, same))) if len(rows) else lengths
+        shared = shared_levels(addresses, ends, lengths, same)
         fresh = lengths - shared
-        locations = self._locations(_leading(addresses, ends - lengths, fresh), np.repeat(spaces, fresh))
-        return self._grow(locations, fresh.tolist(), shared.tolist(), comms.tolist())
+        locations = self._locations(leading(addresses, ends - lengths, fresh), np.repeat(spaces, fresh))
+        return grow(self.tree, locations, fresh, shared, [self._comm_node(comm) for comm in comms.tolist()])
 
     def _locations(self, addresses: Words, spaces: Ints) -> list[int]:
         """Location ids of addresses; each distinct one is looked up once in the life of the tree."""
@@ -140,27 +226,6 @@ class _Folder:
             where = self._tasks.spaces[space] if space >= 0 else None
             found = self._located[key] = self._symbolizer.locate(address, where)
         return found
-
-    def _grow(
-        self, locations: list[int], fresh: list[int], shared: list[int], comms: list[int]
-    ) -> npt.NDArray[np.int32]:
-        """Walk from sample to sample: back up to what is shared, then down the new part, which stands leaf first."""
-        child = self.tree.child
-        nodes: list[int] = []
-        path: list[int] = []
-        at = 0
-        for count, kept, comm in zip(fresh, shared, comms, strict=True):
-            if not kept:
-                path = [self._comm_node(comm)]
-            else:
-                del path[kept + 1 :]
-            node = path[-1]
-            for location in locations[at : at + count][::-1]:
-                node = child(node, location)
-                path.append(node)
-            at += count
-            nodes.append(node)
-        return np.array(nodes, np.int32)
 
     def _comm_node(self, comm: int) -> int:
         node = self._comm_nodes.get(comm)
@@ -206,27 +271,59 @@ def _contexts(
     return result
 
 
-def _shared(addresses: Words, ends: Ints, lengths: Ints, same: npt.NDArray[np.bool_]) -> Ints:
-    """How many addresses, from the root, each chain shares with the one before it; 0 where ``same`` is false."""
+def grow(
+    tree: PrefixTree, locations: list[int], fresh: Ints, shared: Ints, tops: Sequence[int]
+) -> npt.NDArray[np.int32]:
+    """Add chains to a tree; the node of each.
+
+    From chain to chain it goes back up to what is ``shared``, then down the ``fresh`` part, whose ``locations`` stand
+    leaf first. A chain that shares nothing begins below its node of ``tops``.
+    """
+    child = tree.child
+    nodes: list[int] = []
+    path: list[int] = []
+    at = 0
+    for count, kept, top in zip(fresh.tolist(), shared.tolist(), tops, strict=True):
+        if not kept:
+            path = [top]
+        else:
+            del path[kept + 1 :]
+        node = path[-1]
+        for location in locations[at : at + count][::-1]:
+            node = child(node, location)
+            path.append(node)
+        at += count
+        nodes.append(node)
+    return np.array(nodes, np.int32)
+
+
+def shared_levels(chains: Words | Ints, ends: Ints, lengths: Ints, same: npt.NDArray[np.bool_]) -> Ints:
+    """How many entries, from the root, each chain shares with the one before it.
+
+    Chains stand one after the other, leaf first, and end before ``ends``. Each but the first has a flag in ``same``; where
+    it is false, and for the first, nothing is shared.
+    """
+    if not len(lengths):
+        return lengths
     common = np.where(same, np.minimum(lengths[1:], lengths[:-1]), 0)
     pair_of = np.repeat(np.arange(len(common)), common)
     level = np.arange(len(pair_of)) - np.repeat(np.cumsum(common) - common, common)
-    differs = addresses[ends[1:][pair_of] - 1 - level] != addresses[ends[:-1][pair_of] - 1 - level]
+    differs = chains[ends[1:][pair_of] - 1 - level] != chains[ends[:-1][pair_of] - 1 - level]
     places = np.flatnonzero(differs)
     pairs = pair_of[places]
     is_first = np.ones(len(pairs), bool)
     is_first[1:] = pairs[1:] != pairs[:-1]
     shared = common.copy()
     shared[pairs[is_first]] = level[places[is_first]]
-    return shared
+    return np.concatenate((np.zeros(1, np.int64), shared))
 
 
-def _leading(addresses: Words, starts: Ints, counts: Ints) -> Words:
-    """The first ``counts`` addresses of each chain: the leaf-ward part that is new."""
+def leading(chains: Array, starts: Ints, counts: Ints) -> Array:
+    """The first ``counts`` entries of each chain: the leaf-ward part that is new."""
     chain_of = np.repeat(np.arange(len(counts)), counts)
     index = np.arange(len(chain_of)) - np.repeat(np.cumsum(counts) - counts, counts) + starts[chain_of]
-    leading: Words = addresses[index]
-    return leading
+    entries: Array = chains[index]
+    return entries
 
 
 def from_frame_tree(tree: FrameTree) -> StackTree:

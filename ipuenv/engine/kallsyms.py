@@ -2,55 +2,75 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from dataclasses import dataclass
 
-from ipuenv.engine.elf import Symbol, SymbolTable
+from ipuenv.engine.elf import Symbol
 
-_CODE = frozenset("tTwWuU")
+KERNEL_DSO = "[kernel.kallsyms]"
+"""What perf calls the kernel proper; modules are called by their own names in brackets."""
+
+_CODE = re.compile(r"[0-9a-f]{16} [tTwWuU] \S")
+_DIGITS = 16
+_TEXT_START = ("_text", "_stext")
 _PAGE = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class KernelSymbols:
-    """Functions of the kernel and its modules by address, and the address of ``_text`` that proves the boot."""
+    """Functions of the kernel and its modules.
 
-    table: SymbolTable
-    modules: dict[int, str]
+    ``lines`` are those of kallsyms, by address; among equal addresses they keep the order of the file. A hundred thousand
+    of them are read for the few that a recording needs, so a line is taken apart when it is asked for. ``text_start`` is
+    the address of ``_text``, which proves the boot.
+    """
+
+    lines: list[str]
     text_start: int
 
-    def module_of(self, symbol: Symbol) -> str:
-        """The module a symbol belongs to; ``[kernel.kallsyms]`` for the kernel proper, as perf names it."""
-        return self.modules.get(symbol.start, "[kernel.kallsyms]")
+    def at(self, address: int) -> Symbol | None:
+        """The function that holds an address. Of several names of one start it is the last: only that has a size in perf."""
+        index = self._index(address)
+        if index < 0:
+            return None
+        start, name, _ = _parts(self.lines[index])
+        end = self._end(index)
+        return Symbol(start, end, name, (name,)) if address < end else None
+
+    def module_at(self, address: int) -> str:
+        """The module that holds an address, as perf names it."""
+        index = self._index(address)
+        return _parts(self.lines[index])[2] or KERNEL_DSO if index >= 0 else KERNEL_DSO
+
+    def _index(self, address: int) -> int:
+        return bisect_right(self.lines, f"{address:016x}", key=_address) - 1
+
+    def _end(self, index: int) -> int:
+        """Each symbol reaches to the next; the kernel's last does not reach into the modules' far addresses."""
+        start, _, module = _parts(self.lines[index])
+        page_end = (start + 2 * _PAGE) // _PAGE * _PAGE
+        if index + 1 == len(self.lines):
+            return page_end
+        following, _, next_module = _parts(self.lines[index + 1])
+        return following if module == next_module else min(following, page_end)
 
 
 def read_kallsyms(text: str) -> KernelSymbols | None:
     """Read kernel symbols; None where the addresses are hidden (``kptr_restrict``)."""
-    starts: dict[int, list[str]] = {}
-    modules: dict[int, str] = {}
-    text_start = 0
-    for line in text.splitlines():
-        parts = line.split()
-        if len(parts) < 3 or parts[1] not in _CODE:
-            continue
-        address = int(parts[0], 16)
-        starts.setdefault(address, []).append(parts[2])
-        if len(parts) > 3:
-            modules[address] = parts[3]
-        if parts[2] in ("_text", "_stext") and not text_start:
-            text_start = address
-    if not any(starts):
+    lines = [line for line in text.splitlines() if _CODE.match(line)]
+    lines.sort(key=_address)
+    if not lines or not int(_address(lines[-1]), _DIGITS):
         return None
-    return KernelSymbols(table=SymbolTable.of(_symbols(starts, modules)), modules=modules, text_start=text_start)
+    starts = (_parts(line) for line in lines if line.endswith(_TEXT_START))
+    text_start = next((start for start, name, _ in starts if name in _TEXT_START), 0)
+    return KernelSymbols(lines, text_start)
 
 
-def _symbols(starts: dict[int, list[str]], modules: dict[int, str]) -> list[Symbol]:
-    """Each symbol reaches to the next; the last of the kernel does not reach into the modules' far addresses."""
-    ordered = sorted(starts)
-    found: list[Symbol] = []
-    for index, start in enumerate(ordered):
-        following = ordered[index + 1] if index + 1 < len(ordered) else start + _PAGE
-        if modules.get(start) != modules.get(following):
-            following = min(following, (start + 2 * _PAGE) // _PAGE * _PAGE)
-        names = starts[start]
-        found.append(Symbol(start, following, names[-1], tuple(names)))  # perf's fix-ups leave only the last a size
-    return found
+def _address(line: str) -> str:
+    return line[:_DIGITS]
+
+
+def _parts(line: str) -> tuple[int, str, str]:
+    address, _, name, *module = line.split()
+    return int(address, 16), name, module[0] if module else ""

@@ -7,74 +7,33 @@ always means equal file and offset, however many samples ask.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipuenv.engine.addressspace import AddressSpace, Mapping
 from ipuenv.engine.perfdata import Comm, Fork, Mmap, TaskRecord
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+__all__ = ["KERNEL_PID", "AddressSpace", "Mapping", "Tasks", "Timeline", "rows_by_key"]
+
 KERNEL_PID = -1
-_by_start = attrgetter("start")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mapping:
-    """An executable range of one process: addresses ``start`` to ``end`` show ``path`` from ``pgoff`` on (bytes)."""
-
-    start: int
-    end: int
-    pgoff: int
-    path: str
-    build_id: str
-
-    def file_offset(self, address: int) -> int:
-        """Where in the file the byte at ``address`` comes from. This is no vaddr: see :mod:`ipuenv.engine.elf`."""
-        return address - self.start + self.pgoff
-
-
-@dataclass(slots=True)
-class AddressSpace:
-    """Mappings of one process that do not overlap, by start."""
-
-    mappings: list[Mapping] = field(default_factory=list)
-
-    def at(self, address: int) -> Mapping | None:
-        """The mapping that covers an address."""
-        index = bisect_right(self.mappings, address, key=_by_start) - 1
-        if index >= 0 and address < self.mappings[index].end:
-            return self.mappings[index]
-        return None
-
-    def overlaps(self, new: Mapping) -> bool:
-        """Whether a mapping would cover part of another."""
-        index = bisect_right(self.mappings, new.start, key=_by_start)
-        before = index > 0 and self.mappings[index - 1].end > new.start
-        return before or (index < len(self.mappings) and self.mappings[index].start < new.end)
-
-    def insert(self, new: Mapping) -> None:
-        """Add a mapping; what it covers of older ones is gone, as in the process itself."""
-        if self.overlaps(new):
-            self.mappings = [piece for old in self.mappings for piece in _without(old, new)]
-        insort(self.mappings, new, key=_by_start)
-
-
-def _without(old: Mapping, new: Mapping) -> Iterable[Mapping]:
-    """What is left of ``old`` beside ``new``."""
-    if old.end <= new.start or new.end <= old.start:
-        yield old
+def rows_by_key(keys: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Each distinct key with the rows in which it stands."""
+    if not len(keys):
         return
-    if old.start < new.start:
-        yield replace(old, end=new.start)
-    if new.end < old.end:
-        yield replace(old, start=new.end, pgoff=old.pgoff + new.end - old.start)
+    order = np.argsort(keys, kind="stable")
+    ends = np.flatnonzero(np.diff(keys[order], append=keys[order[-1]] - 1))
+    begin = 0
+    for end in ends.tolist():
+        yield int(keys[order[end]]), order[begin : end + 1]
+        begin = end + 1
 
 
 class Timeline:
@@ -143,10 +102,9 @@ class Tasks:
         timelines: dict[int, Timeline], keys: npt.NDArray[np.int64], times: npt.NDArray[np.uint64]
     ) -> npt.NDArray[np.int64]:
         found = np.full(len(keys), -1, np.int64)
-        for key in np.unique(keys).tolist():
+        for key, rows in rows_by_key(keys):
             timeline = timelines.get(key)
             if timeline is not None and timeline.times:
-                rows = np.flatnonzero(keys == key)
                 found[rows] = timeline.at(times[rows])
         return found
 
@@ -168,16 +126,17 @@ class Tasks:
 
     def _comm(self, record: Comm) -> None:
         self._comms_of[record.tid].set(record.time, self.comm_id(record.comm))
-        if record.is_exec:
-            self._new_space(self._spaces_of[record.pid], record.time, -1)
+        if record.is_exec:  # until execve returns, its samples have an address of the old program: perf keeps it too
+            timeline = self._spaces_of[record.pid]
+            self._new_space(timeline, record.time, timeline.last)
 
     def _fork(self, record: Fork) -> None:
         parent_comm = self._comms_of[record.parent_tid].last
         if parent_comm >= 0:
             self._comms_of[record.tid].set(record.time, parent_comm)
-        if record.pid != record.parent_pid:
+        if record.pid != record.parent_pid and not record.is_synthesized:
             self._new_space(self._spaces_of[record.pid], record.time, self._spaces_of[record.parent_pid].last)
 
     def _new_space(self, timeline: Timeline, time: int, copied: int) -> None:
         timeline.set(time, len(self.spaces))
-        self.spaces.append(AddressSpace(list(self.spaces[copied].mappings) if copied >= 0 else []))
+        self.spaces.append(AddressSpace(self.spaces[copied] if copied >= 0 else None))

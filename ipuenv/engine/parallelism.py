@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipuenv.engine.folding import CLOCK_EVENTS
 from ipuenv.engine.perfdata import Comm, Fork
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _NANOSECONDS = 1e9
 _INTERVALS_PER_SLICE = 10
 _MAX_SLICES = 2000
 _SERIAL_BELOW = 1.25
-_CLOCK_EVENTS = ("cpu-clock", "task-clock")
+_IDLE_BELOW = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +40,15 @@ class Parallelism:
     """Busy threads over the time from the first sample to the last.
 
     ``busy`` holds the mean number in each slice of ``slice_s`` seconds; ``serial_share`` is the share of time in which
-    about one thread was busy (0 to 1); ``threads`` stand busiest first.
+    about one thread was busy, ``idle_share`` that in which none was most of the time (0 to 1); ``threads`` stand busiest
+    first.
     """
 
     duration_s: float
     cpu_s: float
     mean_busy: float
     serial_share: float
+    idle_share: float
     slice_s: float
     busy: tuple[float, ...]
     threads: tuple[ThreadShare, ...]
@@ -54,7 +57,7 @@ class Parallelism:
 def measure(data: PerfData) -> Parallelism | None:
     """Measure a recording; None where its samples carry no time, or there are too few to say anything."""
     samples = data.samples
-    if len(samples) < 2 or not int(samples.time[-1]):
+    if len(samples) < 2 or not data.has_time or not int(samples.time[-1]):
         return None
     cpu_s = _cpu_seconds(data)
     begin = float(samples.time[0]) / _NANOSECONDS
@@ -66,12 +69,13 @@ def measure(data: PerfData) -> Parallelism | None:
     slice_s = duration_s / count
     which = np.minimum(((samples.time / _NANOSECONDS - begin) / slice_s).astype(np.int64), count - 1)
     busy = np.bincount(which, weights=cpu_s, minlength=count) / slice_s
-    is_serial = (busy > 0) & (busy < _SERIAL_BELOW)
+    is_idle = busy < _IDLE_BELOW
     return Parallelism(
         duration_s=duration_s,
         cpu_s=float(cpu_s.sum()),
         mean_busy=float(cpu_s.sum() / duration_s),
-        serial_share=float(is_serial.mean()),
+        serial_share=float((~is_idle & (busy < _SERIAL_BELOW)).mean()),
+        idle_share=float(is_idle.mean()),
         slice_s=slice_s,
         busy=tuple(busy.tolist()),
         threads=_threads(data, cpu_s),
@@ -84,7 +88,7 @@ def _cpu_seconds(data: PerfData) -> np.ndarray[tuple[int], np.dtype[np.float64]]
     per_event = np.ones(len(data.events))
     is_clock = np.zeros(len(data.events), bool)
     for index, event in enumerate(data.events):
-        is_clock[index] = event.name.split(":")[0] in _CLOCK_EVENTS
+        is_clock[index] = event.name.split(":")[0] in CLOCK_EVENTS
         per_event[index] = 1 / event.frequency_hz if event.frequency_hz else 0.0
     seconds: np.ndarray[tuple[int], np.dtype[np.float64]] = np.where(
         is_clock[samples.event], samples.period / _NANOSECONDS, per_event[samples.event]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -79,14 +80,15 @@ def assess(data: PerfData, stacks: StackTree, symbolizer: Symbolizer, thresholds
     whole = max(stacks.total + data.lost, 1)
     _judge(grades, data.lost / whole, limits.lost, "samples lost: lower the frequency, or record fewer threads at once")
     _judge(grades, truncated / max(stacks.total, 1), limits.truncated, _truncation(broken_in))
-    remedy = "samples with frames that have no name: build with debug info and without stripping"
-    _judge(grades, with_unknown / max(stacks.total, 1), limits.unknown, remedy)
+    unknown = _unknown(stacks, symbolizer)
+    _judge(grades, with_unknown / max(stacks.total, 1), limits.unknown, _namelessness(unknown))
     usable, poor = limits.few_samples
     if stacks.total < usable:
         grade = Grade.POOR if stacks.total < poor else Grade.USABLE
         grades.append((grade, f"only {stacks.total} samples: record for longer or at a higher frequency"))
     if data.is_partial:
         grades.append((Grade.USABLE, "the recording is cut off: perf was ended before it had written all"))
+    grades.extend((Grade.USABLE, remark) for remark in data.remarks)
     for path, reason in symbolizer.mismatches.items():
         grades.append((Grade.USABLE, f"'{path}' has no symbols: {reason}"))
     return Quality(
@@ -94,7 +96,7 @@ def assess(data: PerfData, stacks: StackTree, symbolizer: Symbolizer, thresholds
         lost=data.lost,
         truncated=truncated,
         with_unknown=with_unknown,
-        unknown=_unknown(stacks, symbolizer),
+        unknown=unknown,
         mismatches=dict(symbolizer.mismatches),
         is_partial=data.is_partial,
         grade=max((grade for grade, _ in grades), key=list(Grade).index, default=Grade.GOOD),
@@ -117,6 +119,17 @@ def _truncation(broken_in: Counter[str]) -> str:
     if not dso.startswith("/"):
         return f"{what}: somewhere a function keeps no frame pointer"
     return f"{what}, most of them in {PurePosixPath(dso).name}: build it with '-C force-frame-pointers=yes'"
+
+
+def _namelessness(unknown: Sequence[UnknownDso]) -> str:
+    """What frames without a name have in common: mostly one file, and why that has none."""
+    what = "samples with frames that have no name"
+    if not unknown:
+        return what
+    if not unknown[0].dso.startswith("/"):
+        return f"{what}, most of them {unknown[0].reason}"
+    name = PurePosixPath(unknown[0].dso).name
+    return f"{what}, most of them of {name}: {unknown[0].reason}; build with debug info, unstripped, and keep the file"
 
 
 def _broken(stacks: StackTree) -> tuple[Counter[str], int]:

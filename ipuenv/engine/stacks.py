@@ -8,14 +8,16 @@ depth limits a deep stack.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 ROOT = 0
 """Node 0 of every tree: the nameless frame that all stacks share, drawn as ``all``."""
 
 _NO_PARENT = -1
+_Value = TypeVar("_Value")
 
 
 class FrameKind(StrEnum):
@@ -38,12 +40,16 @@ class Label(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One level of a symbolized stack. ``symbol`` is the name as the file has it, mangled; ``dso`` the file's path."""
+    """One level of a symbolized stack. ``symbol`` is the name as the file has it, mangled; ``dso`` the file's path.
+
+    ``file`` is the source file, empty where no debug information says it.
+    """
 
     name: str
     kind: FrameKind
     symbol: str
     dso: str
+    file: str = ""
 
     @property
     def label(self) -> Label:
@@ -51,9 +57,14 @@ class Frame(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Frames that one address stands for, outermost first: the function itself, then what was inlined into it."""
+    """Frames that one address stands for, outermost first: the function itself, then what was inlined into it.
+
+    ``lines`` are those of the frames' source files, 0 where unknown, or empty where all are; ``build_id`` is the DSO's.
+    """
 
     frames: tuple[int, ...]
+    lines: tuple[int, ...] = ()
+    build_id: str = ""
 
 
 @dataclass(slots=True)
@@ -63,6 +74,12 @@ class PrefixTree:
     parents: list[int] = field(default_factory=lambda: [_NO_PARENT])
     keys: list[int] = field(default_factory=lambda: [_NO_PARENT])
     _children: dict[int, int] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, parents: list[int], keys: list[int]) -> PrefixTree:
+        """A tree of nodes that are known, the root first and each after its parent."""
+        edges = zip(parents[1:], keys[1:], strict=True)
+        return cls(parents, keys, {parent << 32 | key: node for node, (parent, key) in enumerate(edges, 1)})
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -94,6 +111,64 @@ class PrefixTree:
         for node in range(len(totals) - 1, ROOT, -1):
             totals[parents[node]] += totals[node]
         return totals
+
+    def tops(self) -> list[int]:
+        """The node of level one that each node stands in; the root's is the root."""
+        tops = list(range(len(self)))
+        parents = self.parents
+        for node in range(1, len(tops)):
+            if parents[node] != ROOT:
+                tops[node] = tops[parents[node]]
+        return tops
+
+    def preorder(self) -> list[int]:
+        """Each node's rank in the order in which a node stands right before all that is below it."""
+        sizes = self.totals([1] * len(self))
+        ranks = [0] * len(self)
+        free = [1] * len(self)
+        parents = self.parents
+        for node in range(1, len(ranks)):
+            parent = parents[node]
+            rank = ranks[node] = free[parent]
+            free[parent] = rank + sizes[node]
+            free[node] = rank + 1
+        return ranks
+
+
+class Paths(Generic[_Value]):
+    """What stands on the way from the root to one node after another: the cost follows the change, not the depth.
+
+    ``values`` has a value for each key of the tree.
+    """
+
+    def __init__(self, tree: PrefixTree, values: Sequence[_Value]) -> None:
+        self._tree = tree
+        self._values = values
+        self._nodes = [ROOT]
+        self._is_on_path = bytearray(len(tree))
+        self._is_on_path[ROOT] = 1
+        self._path: list[_Value] = []
+
+    @property
+    def top(self) -> int:
+        """The node of level one on the way; the root where there is none."""
+        return self._nodes[1] if len(self._nodes) > 1 else ROOT
+
+    def to(self, node: int) -> list[_Value]:
+        """The values from below the root down to ``node``; the next call changes the list."""
+        parents, keys, is_on_path, nodes = self._tree.parents, self._tree.keys, self._is_on_path, self._nodes
+        fresh = []
+        while not is_on_path[node]:
+            fresh.append(node)
+            node = parents[node]
+        while nodes[-1] != node:
+            is_on_path[nodes.pop()] = 0
+            self._path.pop()
+        for new in reversed(fresh):
+            is_on_path[new] = 1
+            nodes.append(new)
+            self._path.append(self._values[keys[new]])
+        return self._path
 
 
 class FrameTree:

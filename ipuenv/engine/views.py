@@ -43,7 +43,7 @@ def draw(stacks: StackTree, view: View, weight: Weight = "samples") -> FrameTree
     Every location of the sampled tree is expanded to its frames where ``view.inline``, else to its function.
     """
     elided = Elision(view.elide)
-    tree = FrameTree("samples" if weight == "samples" else "events")
+    tree = FrameTree(stacks.unit if weight == "samples" else "events")
     steps = [_steps(stacks.table.frames, location.frames, view, elided, tree) for location in stacks.table.locations]
     weights = stacks.samples if weight == "samples" else stacks.periods
     elided_label = tree.intern(ELIDED) if view.elide else -1

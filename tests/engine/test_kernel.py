@@ -27,12 +27,11 @@ ffffffffc0000000 t in_module\t[module]
 def test_symbols_reach_to_the_next_and_the_last_alias_is_perfs() -> None:
     symbols = read_kallsyms(TEXT)
     assert symbols is not None
-    found = {address: symbols.table.at(address) for address in (0xFFFFFFFF81000080, 0xFFFFFFFF81000250)}
+    found = {address: symbols.at(address) for address in (0xFFFFFFFF81000080, 0xFFFFFFFF81000250)}
     assert [symbol.name if symbol else None for symbol in found.values()] == ["_stext", "__helper"]
-    assert symbols.table.at(0xFFFFFFFFA0000000) is None
-    module = symbols.table.at(0xFFFFFFFFC0000010)
-    assert module is not None
-    assert symbols.module_of(module) == "[module]"
+    assert symbols.at(0xFFFFFFFFA0000000) is None
+    assert symbols.module_at(0xFFFFFFFFC0000010) == "[module]"
+    assert symbols.module_at(0xFFFFFFFF81000010) == "[kernel.kallsyms]"
     assert symbols.text_start == 0xFFFFFFFF81000000
 
 
@@ -62,7 +61,7 @@ def test_saved_symbols_name_kernel_frames(
 def test_symbols_of_another_boot_are_not_used(recorded: Callable[[str], Recorded], tmp_path: Path) -> None:
     moved = tmp_path / "kallsyms"
     lines = Path("/proc/kallsyms").read_text().splitlines()
-    moved.write_text("".join(f"{int(line.split()[0], 16) + 0x200000:x} {line.split(' ', 1)[1]}\n" for line in lines))
+    moved.write_text("".join(f"{int(line.split()[0], 16) + 0x200000:016x} {line.split(' ', 1)[1]}\n" for line in lines))
     perf_data = recorded("rust-legacy").perf_data
     assert kernel_frames(perf_data, moved) == {"[kernel]"}
     unknown = recording.read(perf_data, kallsyms=moved).quality.unknown

@@ -42,10 +42,24 @@ def test_a_mapping_holds_until_another_covers_it() -> None:
     assert path_at(tasks, 1, 25, 0x1100) == "old"
 
 
-def test_exec_clears_the_address_space_and_names_the_thread() -> None:
-    tasks = tasks_of(mmap(0, 0x1000, 0x1000, "shell"), comm(0, "sh"), comm(10, "program", is_exec=True))
+def test_a_program_that_replaces_another_has_its_own_space_and_names_the_thread() -> None:
+    begins = (comm(10, "program", is_exec=True), mmap(11, 0x1000, 0x1000, "program"))
+    tasks = tasks_of(mmap(0, 0x1000, 0x1000, "shell"), comm(0, "sh"), *begins)
     assert (path_at(tasks, 1, 5, 0x1000), comm_at(tasks, 1, 5)) == ("shell", "sh")
-    assert (path_at(tasks, 1, 15, 0x1000), comm_at(tasks, 1, 15)) == (None, "program")
+    assert (path_at(tasks, 1, 15, 0x1000), comm_at(tasks, 1, 15)) == ("program", "program")
+
+
+def test_while_execve_runs_the_address_it_was_called_from_is_still_known() -> None:
+    begins = (comm(10, "program", is_exec=True), mmap(12, 0x8000, 0x1000, "program"))
+    tasks = tasks_of(mmap(0, 0x1000, 0x1000, "shell"), *begins)
+    assert (path_at(tasks, 1, 11, 0x1000), path_at(tasks, 1, 13, 0x1000)) == ("shell", "shell")
+    assert (path_at(tasks, 1, 5, 0x8000), path_at(tasks, 1, 13, 0x8000)) == (None, "program")
+
+
+def test_a_process_that_perf_found_running_has_its_own_mappings_only() -> None:
+    fork = Fork(time=0, pid=2, parent_pid=1, tid=2, parent_tid=1, is_synthesized=True)
+    tasks = tasks_of(mmap(0, 0x1000, 0x1000, "parent"), comm(0, "parent"), fork, mmap(0, 0x8000, 0x1000, "own", pid=2))
+    assert (path_at(tasks, 2, 5, 0x1000), path_at(tasks, 2, 5, 0x8000)) == (None, "own")
 
 
 def test_a_forked_process_starts_with_its_parents_mappings_and_name() -> None:

@@ -124,6 +124,7 @@ def test_time_in_which_nobody_runs_is_not_serial() -> None:
     measured = parallelism.measure(ticking([[*range(1, 101), *range(901, 1001)]]))
     assert measured is not None
     assert measured.serial_share == pytest.approx(0.2, abs=0.02)
+    assert measured.idle_share == pytest.approx(0.8, abs=0.02)
     assert measured.mean_busy == pytest.approx(0.2, abs=0.01)
 
 
