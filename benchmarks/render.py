@@ -24,7 +24,8 @@ def recording(folder: Path) -> Path:
     shutil.copy(REPOSITORY / "profiles" / "builds.toml", profiles)
     text = (REPOSITORY / "profiles" / "attention-compiler.toml").read_text()
     (profiles / "benchmark.toml").write_text(text.replace("frequency = 99", f"frequency = {FREQUENCY_HZ}"))
-    env = {**os.environ, "IPUENV_PROFILE": "benchmark"}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("IPUENV_")}
+    env["IPUENV_PROFILE"] = "benchmark"
     latest = project / "artifacts" / "compiler-perf" / "flamegraph" / "latest" / "16threads"
     if not latest.exists():
         print(f"recording the bundled workspace at {FREQUENCY_HZ} Hz, once ...")

@@ -78,7 +78,8 @@ class Project:
     def environment(self, **changes: str) -> dict[str, str]:
         """The session's own, without settings of whoever runs the tests."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("IPUENV_")}
-        kept |= {"IPUENV_ARTIFACTS": str(self.artifacts), "IPUENV_PROFILE": "small", "COLUMNS": "200"}
+        kept |= {"IPUENV_ARTIFACTS": str(self.artifacts), "IPUENV_PROFILE": "small"}
+        kept |= {"XDG_CACHE_HOME": str(self.root / "cache"), "COLUMNS": "200"}
         return {**kept, **self.env, **changes}
 
     def run(

@@ -37,7 +37,8 @@ def command(body: Callable[..., int]) -> Callable[..., None]:
 
 def _asks_for_help(task: str, options: Mapping[str, object]) -> bool:
     """Whether Invoke took ``--help`` for a positional argument, as it does; then the help is printed."""
-    for name, value in options.items():
+    for parameter, value in options.items():
+        name = parameter.replace("_", "-")
         if not isinstance(value, str) or not value.startswith("-") or value == "-":
             continue
         if value in ("-h", "--help"):

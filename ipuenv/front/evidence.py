@@ -58,7 +58,7 @@ def _workspace(run: RunManifest) -> Iterator[str]:
         yield "The workspace is under no git revision."
         return
     branch = f" on branch {code(run.git.branch)}" if run.git.branch else ""
-    dirty = ", without uncommitted changes"
+    dirty = ", without uncommitted changes to tracked files"
     if run.git.dirty:
         diff = f" (SHA-256 of the diff {code(run.git.diff_sha256)})" if run.git.diff_sha256 else ""
         dirty = f", **with uncommitted changes**{diff}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from ipuenv.front import pages
 from ipuenv.ground.console import duration, size
+from ipuenv.ground.errors import FailedError, GateError, UsageError, worst
+from ipuenv.ground.profile import Identity
 from ipuenv.stages import store
 from ipuenv.verbs import dry_run, pipeline, planning, where
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from ipuenv.verbs.planning import Plan
 
 HOT_SHOWN = 10
-_FAILED, _DONE = 1, 0
+_DONE = 0
 
 
 def flamegraph(
@@ -33,9 +36,10 @@ def flamegraph(
     console: Console,
     as_json: bool,
     sweep_id: str | None = None,
+    lock_timeout: str | None = None,
 ) -> int:
     """Record a variant and show what came of it; the exit code. Runs that belong together share a ``sweep_id``."""
-    plan = _prepared(options, variant, label, console, sweep_id)
+    plan = _prepared(options, variant, label, console, sweep_id, lock_timeout)
     _introduce(plan, console)
     writers = pipeline.Pages(run=pages.run_page, collection=partial(pages.collection_page, plan.profile.artifacts))
     published = pipeline.flamegraph(plan, console, writers)
@@ -46,8 +50,27 @@ def flamegraph(
     summarize(published, console)
     if as_json:
         console.json(_answer(published))
-    passed = all(variant.status == "pass" for variant in published.manifest.variants)
-    return _DONE if passed else _FAILED
+    return worst([_verdict(plan, variant, console) for variant in published.manifest.variants])
+
+
+def _verdict(plan: Plan, variant: VariantManifest, console: Console) -> int:
+    """The exit code of one variant: it failed, or its output had to be identical to others and is not."""
+    if variant.status != "pass":
+        return FailedError.exit_code
+    declared, output = plan.profile.output, variant.output
+    if declared is None or output is None or declared.identical is not Identity.REQUIRED:
+        return _DONE
+    differing = [*output.others.differing, *output.baseline.differing]
+    if not differing:
+        return _DONE
+    console.error(
+        GateError(
+            f"the output of {variant.id} differs from that of {', '.join(dict.fromkeys(differing))}",
+            expected=f"equal bytes where {' and '.join(declared.depends_on) or 'nothing'} is equal",
+            hint=f'compare the files, or set [output] identical = "{Identity.REPORTED}" if they may differ',
+        )
+    )
+    return GateError.exit_code
 
 
 def print_plan(
@@ -73,10 +96,34 @@ def _prepared(
     label: str | None,
     console: Console,
     sweep_id: str | None = None,
+    lock_timeout: str | None = None,
 ) -> Plan:
     if label is not None:
         store.checked_label(label)
-    return planning.prepare(where.find_where(options, console), variant=variant, label=label, sweep_id=sweep_id)
+    return planning.prepare(
+        where.find_where(options, console),
+        variant=variant,
+        label=label,
+        sweep_id=sweep_id,
+        lock_timeout_s=seconds("lock-timeout", lock_timeout),
+    )
+
+
+def seconds(option: str, text: str | None) -> float | None:
+    """An option's value as seconds.
+
+    Raises:
+        UsageError: it is no number, or a negative one.
+    """
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise UsageError(f"--{option} is '{text}'", expected="seconds, 0 or more", hint=f"--{option} 60")
+    return value
 
 
 def _introduce(plan: Plan, console: Console) -> None:
@@ -88,7 +135,9 @@ def _introduce(plan: Plan, console: Console) -> None:
         console.note(f"  workspace  {roots.workspace} (the bundled workspace, a stand-in for a real one)")
     else:
         console.note(f"  workspace  {roots.workspace} ({plan.settings.workspace.origin})")
-    if roots.sdk_is_bundled:
+    if not roots.needs_sdk:
+        console.note(f"  SDK        none ({plan.settings.sdk.origin})")
+    elif roots.sdk_is_bundled:
         console.note(f"  SDK        {roots.sdk} (the bundled stand-in, not Graphcore's SDK)")
     else:
         console.note(f"  SDK        {roots.sdk or 'searched for around the workspace'} ({plan.settings.sdk.origin})")
@@ -152,7 +201,7 @@ def _busy(run: RunManifest, variant: VariantManifest) -> str:
     measured = variant.parallelism
     if measured is None:
         return ""
-    serial = f"one thread alone for {measured.serial_fraction:.0%} of the time"
+    serial = f"one alone for {measured.serial_fraction:.0%} of the time, none for {measured.idle_fraction:.0%}"
     busiest = f"the busiest of {len(measured.threads)} threads did {measured.threads[0].share:.0%} of the work"
     mean = f"{measured.mean_busy_threads:.1f} threads busy on average on {run.host.cpus} CPUs"
     return f"{mean}; {serial}; {busiest}" if measured.threads else mean

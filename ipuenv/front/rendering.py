@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ipuenv.engine.cuts import parse_span
 from ipuenv.ground.errors import IpuenvError
 from ipuenv.verbs import planning, rendering, where
 
@@ -21,10 +22,13 @@ def render(
     views: Sequence[str],
     form: str,
     folder: str,
+    threads: Sequence[str],
+    time: str | None,
     console: Console,
     as_json: bool,
 ) -> int:
     """Draw views of a source; the exit code."""
+    span = parse_span(time) if time is not None else None
     found = where.find_where(options, console)
     written = rendering.render(
         source,
@@ -34,6 +38,8 @@ def render(
         form=form,
         folder=Path(folder),
         console=console,
+        threads=threads,
+        span=span,
     )
     if as_json:
         console.json([os.fspath(path.absolute()) for path in written])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "profile": "Profile: a name in profiles/, or the path of a .toml file.",
     "workspace": "Cargo workspace to build and run in. Default: the bundled one.",
-    "sdk": "Poplar SDK: its folder or its enable script.",
+    "sdk": "Poplar SDK: its folder or its enable script; none for a program that needs none.",
     "artifacts": "Folder of all results. Default: artifacts/ of the project.",
     "device-lock": "Lock file of the device; beats the profile's.",
 }
@@ -28,6 +28,7 @@ _SETTINGS = {
     help={
         "variant": "Variant id, such as 16threads-batch4. Default: every axis at its default.",
         "label": "A word of yours in the run's name.",
+        "lock-timeout": "Seconds to wait for the device where ipuenv takes its lock. Default: for ever.",
         "dry-run": "Only print the environment and the commands.",
         "json": "Print the answer as JSON, alone on stdout.",
         **_SETTINGS,
@@ -43,6 +44,7 @@ def flamegraph(
     sdk: str | None = None,
     artifacts: str | None = None,
     device_lock: str | None = None,
+    lock_timeout: str | None = None,
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
@@ -58,16 +60,20 @@ def flamegraph(
     }
     if dry_run:
         return recording.print_plan(options, variant=variant, label=label, console=console, as_json=json)
-    return recording.flamegraph(options, variant=variant, label=label, console=console, as_json=json)
+    return recording.flamegraph(
+        options, variant=variant, label=label, console=console, as_json=json, lock_timeout=lock_timeout
+    )
 
 
 @task(
     positional=["source"],
-    iterable=["view"],
+    iterable=["view", "thread"],
     help={
-        "source": "A run ([COLLECTION:]RUN[/VARIANT]), a perf.data, or a file of folded stacks.",
+        "source": "A run ([COLLECTION:]RUN[/VARIANT]), a perf.data, a pprof (.pb.gz), or a file of folded stacks.",
         "view": "View to draw, repeatable. Default: all of them.",
-        "format": "svg or folded.",
+        "format": "svg or folded, one file for each view; pprof or speedscope, one file with all frames.",
+        "thread": "Only stacks of this thread, by name or id; repeatable.",
+        "time": "Only samples from A..B, in seconds from the first; needs a perf.data. Either end may be left out.",
         "output": "Folder for the files. Default: the current one.",
         "json": "Print the written files as JSON, alone on stdout.",
         "profile": _SETTINGS["profile"],
@@ -79,17 +85,29 @@ def render(
     console: Console,
     source: str,
     view: list[str],
+    thread: list[str],
     format: str = "svg",  # noqa: A002 - the option's name
     output: str = ".",
+    time: str | None = None,
     profile: str | None = None,
     artifacts: str | None = None,
     json: bool = False,
 ) -> int:
-    """Draw again from a run, a perf.data or folded stacks."""
+    """Draw again from a run, a perf.data, a pprof or folded stacks."""
     from ipuenv.front import rendering
 
     options = {"profile": profile, "artifacts": artifacts}
-    return rendering.render(options, source, views=view, form=format, folder=output, console=console, as_json=json)
+    return rendering.render(
+        options,
+        source,
+        views=view,
+        form=format,
+        folder=output,
+        threads=thread,
+        time=time,
+        console=console,
+        as_json=json,
+    )
 
 
 @task(help={"json": "Print the settings as JSON, alone on stdout.", **_SETTINGS})

@@ -16,7 +16,7 @@ import tomli
 
 from ipuenv.ground.errors import MissingError, UsageError
 from ipuenv.ground.profile_errors import listed, nearest, quoted
-from ipuenv.ground.settings import PYPROJECT_FILE, Setting, Settings
+from ipuenv.ground.settings import PYPROJECT_FILE, Setting, Settings, Source
 
 PROFILES_DIR = "profiles"
 BUILDS_FILE = "builds.toml"
@@ -81,7 +81,7 @@ class Roots:
     """The folders of one command, all absolute.
 
     ``target_base`` is what a build's ``target-dir`` is relative to; ``sdk`` is None where a workspace is configured and
-    no SDK is; ``device_lock_override`` is the setting that beats every profile's ``device.lock``.
+    no SDK is, and it has to be searched for unless ``needs_sdk`` is false; ``device_lock_override`` is the setting that beats every profile's ``device.lock``.
     """
 
     project_root: Path
@@ -91,6 +91,7 @@ class Roots:
     target_base: Path
     sdk: Path | None
     sdk_is_bundled: bool
+    needs_sdk: bool
     device_lock_override: Path | None
 
     def target_dir(self, target_dir: str) -> Path:
@@ -121,7 +122,8 @@ def find_roots(settings: Settings, *, project_root: Path, bundled: Bundled) -> R
         )
     if fault:
         raise _missing_workspace(settings.workspace, workspace, fault)
-    sdk = settings.sdk.value or (bundled.sdk if is_bundled else None)
+    needs_sdk = settings.sdk.value is not None or settings.sdk.source is Source.DEFAULT
+    sdk = settings.sdk.value or (bundled.sdk if is_bundled and needs_sdk else None)
     return Roots(
         project_root=project_root,
         artifacts=settings.artifacts.value,
@@ -129,7 +131,8 @@ def find_roots(settings: Settings, *, project_root: Path, bundled: Bundled) -> R
         workspace_is_bundled=is_bundled,
         target_base=project_root / BUNDLED_TARGET if is_bundled else workspace,
         sdk=sdk,
-        sdk_is_bundled=is_bundled and settings.sdk.value is None,
+        sdk_is_bundled=is_bundled and sdk == bundled.sdk,
+        needs_sdk=needs_sdk,
         device_lock_override=settings.device_lock.value,
     )
 

@@ -28,6 +28,9 @@ PYPROJECT_TABLE = "tool.ipuenv"
 DEFAULT_PROFILE = "attention-compiler"
 DEFAULT_ARTIFACTS = "artifacts"
 
+NO_SDK = "none"
+"""The value of the setting ``sdk`` that says that the program needs none; its value is then None, set by somebody."""
+
 NAMES = ("workspace", "sdk", "artifacts", "profile", "device-lock")
 """Every setting as options and ``[tool.ipuenv]`` spell it; see :func:`variable`."""
 
@@ -117,7 +120,7 @@ def resolve(
     home = environ.get("HOME", "")
     return Settings(
         workspace=_optional_path(given.get("workspace"), home),
-        sdk=_optional_path(given.get("sdk"), home),
+        sdk=_sdk(given.get("sdk"), home),
         artifacts=_path(given.get("artifacts"), home, default=project_root / DEFAULT_ARTIFACTS),
         profile=_profile(given.get("profile"), home),
         device_lock=_optional_path(given.get("device-lock"), home),
@@ -136,6 +139,12 @@ def _optional_path(given: _Given | None, home: str) -> Setting[Path | None]:
     if given is None:
         return Setting(value=None, source=Source.DEFAULT, origin=Source.DEFAULT)
     return Setting(value=_absolute(given, home), source=given.source, origin=given.origin)
+
+
+def _sdk(given: _Given | None, home: str) -> Setting[Path | None]:
+    if given is not None and given.text == NO_SDK:
+        return Setting(value=None, source=given.source, origin=given.origin)
+    return _optional_path(given, home)
 
 
 def _path(given: _Given | None, home: str, *, default: Path) -> Setting[Path]:

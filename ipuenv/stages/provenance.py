@@ -48,8 +48,8 @@ def revision(folder: Path, base: Mapping[str, str]) -> Revision | None:
     """The revision of the tracked files below a folder; None where git, or a repository, is missing."""
     env = {**tool_environment(base), "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     commit = _git(folder, env, "rev-parse", "HEAD")
-    if commit is None:
-        return None
+    if commit is None or not _git(folder, env, "ls-tree", "--name-only", "HEAD", "."):
+        return None  # also for a folder that some repository around it does not track
     branch = (_git(folder, env, "symbolic-ref", "--short", "-q", "HEAD") or b"").decode("utf-8", "replace").strip()
     diff = _git(folder, env, "diff", "--no-ext-diff", "--no-textconv", "--binary", "HEAD", "--", ".")
     return Revision(

@@ -201,7 +201,7 @@ def _search_places(base: Mapping[str, str], workspace: Path, places: Sequence[st
         raise MissingError(
             "no Poplar SDK was found",
             expected=f"{_SHAPE}; searched {searched}",
-            hint=f"name it by {SETTING}=/path/to/poplar_sdk, or fetch one by 'ipuenv sdk.fetch URL'",
+            hint=f"name it by {SETTING}=/path/to/poplar_sdk",
         )
     choice = _only(real or found, where=f"around '{workspace}' and in the usual places")
     if real:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipuenv.stages import build, perf, provenance, sdk, store
-from ipuenv.verbs import pictures, planning
+from ipuenv.verbs import exports, pictures, planning
 from ipuenv.verbs.variant_stages import PERF_DATA, RUN_LOG
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ class DryRun:
     def script(self) -> Iterator[str]:
         """Lines of bash that do by hand what ipuenv would do, up to the recording."""
         yield f"cd {shlex.quote(os.fspath(self.workspace))}"
-        sourced = [f"source {shlex.quote(os.fspath(script))}" for script in self.sdk_scripts]
+        yield f"mkdir -p {shlex.quote(os.fspath(self.log.parent))}"
+        sourced = ["unset POPLAR_SDK_ENABLED"] if self.sdk_scripts else []
+        sourced += [f"source {shlex.quote(os.fspath(script))}" for script in self.sdk_scripts]
         yield from sourced if self.build_has_sdk else ()
         yield from _command(self.build_argv, self.build_variables, self.build_removed)
         yield from () if self.build_has_sdk else sourced
@@ -77,7 +79,10 @@ def plan_commands(plan: Plan) -> DryRun:
         UsageError: there are several, or the label is none.
     """
     roots = plan.roots
-    choice = sdk.locate(roots.sdk) if roots.sdk is not None else sdk.search(base=os.environ, workspace=roots.workspace)
+    scripts: tuple[Path, ...] = ()
+    if roots.needs_sdk:
+        named = roots.sdk
+        scripts = (sdk.locate(named) if named else sdk.search(base=os.environ, workspace=roots.workspace)).scripts
     revision = provenance.revision(roots.workspace, os.environ)
     run_id = store.new_run_id(
         datetime.now(UTC),
@@ -100,7 +105,7 @@ def plan_commands(plan: Plan) -> DryRun:
     record = perf.equivalent_argv((os.fspath(executable), *program.args), options)
     return DryRun(
         run_folder=run_folder,
-        sdk_scripts=choice.scripts,
+        sdk_scripts=scripts,
         workspace=roots.workspace,
         build_argv=tuple(word for word in built.argv if word != build.MESSAGE_FORMAT),
         build_variables=built.variables,
@@ -110,7 +115,7 @@ def plan_commands(plan: Plan) -> DryRun:
         program_variables=program.variables,
         program_removed=program.removed,
         log=folder / RUN_LOG,
-        files=(*drawn, folder / PERF_DATA, folder / RUN_LOG),
+        files=(*drawn, folder / exports.file_name(plan.name, exports.PPROF), folder / PERF_DATA, folder / RUN_LOG),
     )
 
 

@@ -45,7 +45,7 @@ class Evidence:
     plan: Plan
     started_at: datetime
     revision: Revision | None
-    sdk: SdkEnvironment
+    sdk: SdkEnvironment | None
     sdk_version: str
     built: Built
     executable: Blob
@@ -77,7 +77,7 @@ def run_manifest(evidence: Evidence, staging: Staging) -> manifest.RunManifest:
             )
             if revision is not None
             else None,
-            sdk=_sdk(evidence.sdk, evidence.sdk_version),
+            sdk=_sdk(evidence.sdk, evidence.sdk_version) if evidence.sdk is not None else None,
             tools=manifest.Tools(
                 ipuenv=ipuenv.__version__,
                 python=platform.python_version(),
@@ -108,7 +108,7 @@ def _variant(evidence: Evidence, staging: Staging) -> manifest.VariantManifest:
         program=manifest.Command(
             argv=ran.argv,
             cwd=os.fspath(plan.roots.workspace),
-            sdk_environment=True,
+            sdk_environment=evidence.sdk is not None,
             environment=manifest.EnvironmentChanges(added=ran.program.variables, removed=ran.program.removed),
         ),
         executable=manifest.Executable(
@@ -217,7 +217,7 @@ def _build(evidence: Evidence) -> manifest.Build:
         command=manifest.Command(
             argv=built.argv,
             cwd=os.fspath(plan.roots.workspace),
-            sdk_environment=plan.row.sdk_environment,
+            sdk_environment=plan.row.sdk_environment and evidence.sdk is not None,
             environment=manifest.EnvironmentChanges(added=built.variables, removed=built.removed),
         ),
         artifact=os.fspath(built.executable),
@@ -274,7 +274,7 @@ def _device(evidence: Evidence) -> manifest.Device:
         evidence=log.evidence,
         lock=os.fspath(plan.device_lock) if plan.device_lock is not None else None,
         holder=device.holder.value if device is not None else None,
-        lock_wait_s=log.lock_wait_s,
+        lock_wait_s=evidence.ran.lock_wait_s,
     )
 
 
@@ -284,6 +284,7 @@ def _parallelism(measured: Parallelism | None) -> manifest.Parallelism | None:
     return manifest.Parallelism(
         mean_busy_threads=measured.mean_busy,
         serial_fraction=measured.serial_share,
+        idle_fraction=measured.idle_share,
         threads=tuple(
             manifest.ThreadShare(tid=thread.tid, name=thread.comm, share=min(thread.share, 1.0))
             for thread in measured.threads[:THREADS]

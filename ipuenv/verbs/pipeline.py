@@ -53,13 +53,14 @@ def flamegraph(plan: Plan, console: Console, pages: Pages) -> Published:
         ran = variant_stages.record_program(plan, sdk, executable, staging, steps)
         read = variant_stages.read_recording(plan, ran, executable, steps)
         pictures = variant_stages.draw_pictures(plan, read, ran.folder, steps)
+        variant_stages.keep_stacks(plan, read, staging, started_at, steps)
         output = variant_stages.keep_files(plan, executable, ran)
         evidence = facts.Evidence(
             plan=plan,
             started_at=started_at,
             revision=revision,
             sdk=sdk,
-            sdk_version=environment.popc_version(sdk, base=os.environ),
+            sdk_version=environment.popc_version(sdk, base=os.environ) if sdk is not None else "",
             built=built,
             executable=executable,
             ran=ran,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ipuenv.ground import roots as roots_module
 from ipuenv.ground.builds import Build, load_builds
-from ipuenv.ground.profile import DEVICE_LOCK, PACKAGE, RUN_DIR, WORKSPACE, Profile, load_profile
+from ipuenv.ground.errors import UsageError
+from ipuenv.ground.profile import DEVICE_LOCK, PACKAGE, RUN_DIR, WORKSPACE, CallGraph, Profile, load_profile
 from ipuenv.ground.templates import expand, placeholders
 from ipuenv.ground.variants import Variant, default_variant, select
 from ipuenv.stages.build import BuildRequest
@@ -44,6 +45,7 @@ class Plan:
     row: Build
     label: str | None = None
     sweep_id: str | None = None
+    lock_timeout_s: float | None = None
 
     @property
     def build_request(self) -> BuildRequest:
@@ -80,9 +82,9 @@ class Program:
     removed: tuple[str, ...] = ()
     output: Path | None = None
 
-    def environment(self, base: Mapping[str, str], sdk: SdkEnvironment) -> dict[str, str]:
+    def environment(self, base: Mapping[str, str], sdk: SdkEnvironment | None) -> dict[str, str]:
         """The program's whole environment."""
-        enabled = sdk.apply(base)
+        enabled = sdk.apply(base) if sdk is not None else base
         return {name: text for name, text in enabled.items() if name not in self.removed} | dict(self.variables)
 
 
@@ -99,8 +101,15 @@ def load(where: Where) -> tuple[Path, Profile, Mapping[str, Build]]:
     return file, load_profile(file, builds=builds, file=roots_module.shown(file, root)), builds
 
 
-def prepare(where: Where, *, variant: str | None, label: str | None, sweep_id: str | None = None) -> Plan:
-    """Plan one variant, the profile's default one unless named.
+def prepare(
+    where: Where,
+    *,
+    variant: str | None,
+    label: str | None,
+    sweep_id: str | None = None,
+    lock_timeout_s: float | None = None,
+) -> Plan:
+    """Plan one variant, the profile's default one unless named. ``lock_timeout_s`` None waits for the device for ever.
 
     Raises:
         UsageError: profile, variant or label are wrong.
@@ -108,6 +117,12 @@ def prepare(where: Where, *, variant: str | None, label: str | None, sweep_id: s
     """
     file, profile, builds = load(where)
     chosen = select(profile, variant) if variant is not None else default_variant(profile)
+    if profile.record.call_graph is CallGraph.DWARF:
+        raise UsageError(
+            f"the profile '{file.stem}' asks for [record] call-graph = \"dwarf\"",
+            expected='"fp": recordings of register and stack dumps cannot be read yet',
+            hint='set call-graph = "fp", and choose a build with frame pointers',
+        )
     roots = roots_module.find_roots(where.settings, project_root=where.project_root, bundled=where.bundled)
     return Plan(
         name=file.stem,
@@ -119,6 +134,7 @@ def prepare(where: Where, *, variant: str | None, label: str | None, sweep_id: s
         row=builds[chosen.build],
         label=label,
         sweep_id=sweep_id,
+        lock_timeout_s=lock_timeout_s,
     )
 
 

@@ -21,8 +21,12 @@ class Steps:
 
     @contextlib.contextmanager
     def step(self, name: str, text: str, *, live: bool = True) -> Iterator[Step]:
-        """One step: ``name`` is its key in the manifest, ``text`` what the person reads."""
+        """One step: ``name`` is its key in the manifest, ``text`` what the person reads.
+
+        ``live=False`` is for a tool that shows its own progress; how long it took last says nothing about this time.
+        """
         began = time.monotonic()
-        with self.console.step(text, expected_s=self._expected_s.get(name), live=live) as step:
+        expected_s = self._expected_s.get(name) if live else None
+        with self.console.step(text, expected_s=expected_s, live=live) as step:
             yield step
         self.durations_s[name] = round(time.monotonic() - began, 3)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,13 +12,18 @@ from typing import TYPE_CHECKING, Literal
 from ipuenv.engine import recording as engine_recording
 from ipuenv.engine.flamegraph import SvgOptions
 from ipuenv.ground import command
-from ipuenv.ground.console import duration
+from ipuenv.ground.console import duration, size
 from ipuenv.ground.errors import FailedError, InterruptedRunError
+from ipuenv.ground.profile import Holder
 from ipuenv.stages import build as build_stage
+from ipuenv.stages import device as device_stage
 from ipuenv.stages import environment, perf, program_log, provenance, sdk, store
-from ipuenv.verbs import pictures, planning
+from ipuenv.verbs import exports, pictures, planning
+from ipuenv.verbs.where import symbol_cache
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ipuenv.engine.recording import Recording
     from ipuenv.stages.build import Built
     from ipuenv.stages.environment import SdkEnvironment
@@ -45,6 +51,12 @@ class Ran:
     recording: perf.Recording
     log: ProgramLog
     has_kallsyms: bool
+    held_wait_s: float | None = None
+
+    @property
+    def lock_wait_s(self) -> float | None:
+        """Seconds that were waited for the device's lock, by us or by the program; None where nobody asked for it."""
+        return self.held_wait_s if self.held_wait_s is not None else self.log.lock_wait_s
 
     @property
     def execution(self) -> Execution:
@@ -59,20 +71,22 @@ class Ran:
     @property
     def ending(self) -> str:
         """How the program ended, in words."""
-        limit = "ended by its time limit: " if self.execution.timed_out else ""
-        return limit + command.ending(self.execution.exit_code)
+        limit = ", by its time limit" if self.execution.timed_out else ""
+        return command.ending(self.execution.exit_code) + limit
 
 
-def capture_sdk(plan: Plan, steps: Steps) -> SdkEnvironment:
-    """Find the SDK and take the environment that its scripts make.
+def capture_sdk(plan: Plan, steps: Steps) -> SdkEnvironment | None:
+    """Find the SDK and take the environment that its scripts make; None where the settings say that none is needed.
 
     Raises:
         MissingError: there is no SDK.
         UsageError: there are several.
         FailedError: its scripts fail.
     """
+    roots = plan.roots
+    if not roots.needs_sdk:
+        return None
     with steps.step("environment", "SDK environment") as step:
-        roots = plan.roots
         choice = (
             sdk.locate(roots.sdk) if roots.sdk is not None else sdk.search(base=os.environ, workspace=roots.workspace)
         )
@@ -84,12 +98,12 @@ def capture_sdk(plan: Plan, steps: Steps) -> SdkEnvironment:
     return captured
 
 
-def build_environment(plan: Plan, captured: SdkEnvironment) -> Mapping[str, str]:
+def build_environment(plan: Plan, captured: SdkEnvironment | None) -> Mapping[str, str]:
     """What cargo is given: the SDK's environment where the build's row says so."""
-    return captured.apply(os.environ) if plan.row.sdk_environment else dict(os.environ)
+    return captured.apply(os.environ) if captured is not None and plan.row.sdk_environment else dict(os.environ)
 
 
-def build_program(plan: Plan, captured: SdkEnvironment, steps: Steps) -> Built:
+def build_program(plan: Plan, captured: SdkEnvironment | None, steps: Steps) -> Built:
     """Have cargo build the program.
 
     Raises:
@@ -118,12 +132,15 @@ def store_executable(plan: Plan, built: Built, steps: Steps) -> Blob:
     return blob
 
 
-def record_program(plan: Plan, captured: SdkEnvironment, executable: Blob, staging: Staging, steps: Steps) -> Ran:
+def record_program(
+    plan: Plan, captured: SdkEnvironment | None, executable: Blob, staging: Staging, steps: Steps
+) -> Ran:
     """Run the program under perf.
 
     Raises:
         MissingError: perf is missing or not permitted here.
         FailedError: perf failed, or the disk is full.
+        BusyError: the device stayed busy.
         InterruptedRunError: someone pressed Ctrl-C.
     """
     folder = staging.variant_folder(plan.variant.id)
@@ -132,7 +149,10 @@ def record_program(plan: Plan, captured: SdkEnvironment, executable: Blob, stagi
         plan.device_lock.parent.mkdir(parents=True, exist_ok=True)
     argv = (os.fspath(executable.path), *planned.args)
     options = plan.profile.record
-    with steps.step("record", f"recording {plan.variant.id} at {options.frequency} Hz") as step:
+    with (
+        _device(plan, steps) as held_wait_s,
+        steps.step("record", f"recording {plan.variant.id} at {options.frequency} Hz") as step,
+    ):
         recording = perf.record(
             argv,
             env=planned.environment(os.environ, captured),
@@ -150,6 +170,7 @@ def record_program(plan: Plan, captured: SdkEnvironment, executable: Blob, stagi
             recording=recording,
             log=program_log.read_log(folder / RUN_LOG),
             has_kallsyms=perf.save_kallsyms(folder / KALLSYMS),
+            held_wait_s=held_wait_s,
         )
         step.note = f"program {ran.ending} after {duration(recording.execution.wall_s)}"
     for line in recording.perf_log.splitlines():
@@ -158,6 +179,19 @@ def record_program(plan: Plan, captured: SdkEnvironment, executable: Blob, stagi
     if recording.execution.interrupted:
         raise InterruptedRunError("interrupted while the program was recorded", expected="nothing was stored")
     return ran
+
+
+@contextlib.contextmanager
+def _device(plan: Plan, steps: Steps) -> Iterator[float | None]:
+    """The device for a block, where the profile has ipuenv take it; the seconds that it was waited for, else None."""
+    device, lock = plan.profile.device, plan.device_lock
+    if device is None or lock is None or device.holder is not Holder.IPUENV:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        with steps.step("lock", "the device's lock"):
+            waited_s = stack.enter_context(device_stage.held(lock, timeout_s=plan.lock_timeout_s))
+        yield waited_s
 
 
 def keep_files(plan: Plan, executable: Blob, ran: Ran) -> Blob | None:
@@ -194,6 +228,7 @@ def read_recording(plan: Plan, ran: Ran, executable: Blob, steps: Steps) -> Reco
             stored=[executable.path],
             kallsyms=ran.folder / KALLSYMS,
             program_pid=ran.recording.pid,
+            cache=symbol_cache(),
         )
         step.note = f"{read.quality.samples:,} samples"
     if not read.stacks.total:
@@ -222,6 +257,16 @@ def draw_pictures(plan: Plan, read: Recording, folder: Path, steps: Steps) -> di
         drawn = pictures.draw(read.stacks, chosen, folder, stem=plan.name, svg=options)
         step.note = ", ".join(drawn)
     return drawn
+
+
+def keep_stacks(plan: Plan, read: Recording, staging: Staging, started_at: datetime, steps: Steps) -> None:
+    """Keep the symbolized stacks as pprof, from which every view can be drawn again without symbols."""
+    path = staging.variant_folder(plan.variant.id) / exports.file_name(plan.name, exports.PPROF)
+    about = exports.about_run(read.stacks, run_id=staging.run_id, variant_id=plan.variant.id, started_at=started_at)
+    title, notes = plan.profile.title, plan.notes
+    with steps.step("stacks", "keeping the stacks as pprof") as step:
+        exports.export(read.stacks, path, form=exports.PPROF, title=title, notes=notes, about=about)
+        step.note = size(path.stat().st_size)
 
 
 def _last_lines(log: Path) -> list[str]:

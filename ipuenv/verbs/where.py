@@ -29,6 +29,13 @@ class Where:
         return self.settings.artifacts.value
 
 
+def symbol_cache() -> Path:
+    """The folder in which symbols of executables are kept: ``$XDG_CACHE_HOME/ipuenv/symbols``."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ipuenv") / "symbols"
+
+
 def find_where(options: Mapping[str, str | None], console: Console) -> Where:
     """The settings for the current folder; what is odd about them is said.
 

@@ -298,16 +298,16 @@ def test_facts_are_frozen() -> None:
 @pytest.mark.parametrize(
     ("data", "what", "expected", "hint"),
     [
-        (b"{", "is not JSON", "that ipuenv wrote", "artifacts.verify"),
-        (b"\xff\xfe", "is not JSON", "that ipuenv wrote", "artifacts.verify"),
-        (b"[" * 100_000, "is not JSON", "that ipuenv wrote", "artifacts.verify"),
-        (b"[1]", "no JSON object", "that ipuenv wrote", "artifacts.verify"),
-        (b"{}", "names no schema", '"schema": 1', "artifacts.list"),
-        (b'{"schema": "1"}', "unknown schema '1'", "from 1 to 1", "artifacts.verify"),
-        (b'{"schema": true}', "unknown schema True", "from 1 to 1", "artifacts.verify"),
-        (b'{"schema": 0}', "unknown schema 0", "from 1 to 1", "artifacts.verify"),
+        (b"{", "is not JSON", "that ipuenv wrote", "ipuenv flamegraph"),
+        (b"\xff\xfe", "is not JSON", "that ipuenv wrote", "ipuenv flamegraph"),
+        (b"[" * 100_000, "is not JSON", "that ipuenv wrote", "ipuenv flamegraph"),
+        (b"[1]", "no JSON object", "that ipuenv wrote", "ipuenv flamegraph"),
+        (b"{}", "names no schema", '"schema": 1', "a run's folder"),
+        (b'{"schema": "1"}', "unknown schema '1'", "from 1 to 1", "ipuenv flamegraph"),
+        (b'{"schema": true}', "unknown schema True", "from 1 to 1", "ipuenv flamegraph"),
+        (b'{"schema": 0}', "unknown schema 0", "from 1 to 1", "ipuenv flamegraph"),
         (b'{"schema": 2}', "newer ipuenv (schema 2)", "schema 1 or older", "--upgrade ipuenv"),
-        (b'{"schema": 1}', "is damaged: run_id: Field required", "schema 1", "artifacts.verify"),
+        (b'{"schema": 1}', "is damaged: run_id: Field required", "schema 1", "ipuenv flamegraph"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_three_beats(data: bytes, what: str, expected: str, hint: str) -> None:

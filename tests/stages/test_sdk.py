@@ -291,7 +291,7 @@ def test_nothing_found_says_where_it_looked(tmp_path: Path) -> None:
     for place in ("w", "home", "place"):
         assert f"'{tmp_path}/{place}'" in raised.value.expected
     assert "IPUENV_SDK=" in raised.value.hint
-    assert "sdk.fetch" in raised.value.hint
+    assert "IPUENV_SDK=/path/to/poplar_sdk" in raised.value.hint
 
 
 def test_explain_reads_as_a_whole(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_an_empty_tree_says_how_to_begin(tmp_path: Path) -> None:
     (tmp_path / COLLECTION / BEFORE).mkdir()
     with pytest.raises(UsageError, match="no baseline is set") as caught:
         resolve(tmp_path, "baseline")
-    assert caught.value.hint == f"set it: ipuenv artifacts.pin {BEFORE}"
+    assert caught.value.hint == f"set it: ln -sfn {BEFORE} '{tmp_path / COLLECTION}/baseline'"
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../../../secret", "../../..", ".."])

@@ -69,5 +69,7 @@ def test_the_script_is_shell(project: Project) -> None:
     lines = completed.stdout.splitlines()
     workspace = REPOSITORY / "examples" / "ipu-workspace"
     assert shlex.split(lines[0]) == ["cd", str(workspace)]
-    assert shlex.split(lines[1]) == ["source", str(REPOSITORY / "examples" / "poplar-sdk" / "enable")]
+    assert shlex.split(lines[1])[:2] == ["mkdir", "-p"]
+    assert lines[2] == "unset POPLAR_SDK_ENABLED"
+    assert shlex.split(lines[3]) == ["source", str(REPOSITORY / "examples" / "poplar-sdk" / "enable")]
     assert "RUSTFLAGS='-C target-cpu=native -C force-frame-pointers=yes'" in completed.stdout

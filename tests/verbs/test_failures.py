@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,11 @@ fn main() {
             burn(300);
             std::process::abort();
         }
+        Some("changing") => {
+            burn(300);
+            let now = std::time::SystemTime::now();
+            std::fs::write(std::env::args().nth(2).expect("a path"), format!("{now:?}")).expect("an output");
+        }
         Some("long") => {
             burn(60_000);
         }
@@ -56,11 +62,17 @@ artifacts = "tiny"
 package = "tiny"
 bin = "tiny"
 [run]
-args = ["{mode}"]
+args = ["{mode}", "{run-dir}/out"]
+[output]
+path = "{run-dir}/out"
+depends-on = ["mode"]
+[device]
+lock = "device.lock"
+holder = "ipuenv"
 [record]
 frequency = 199
 [axes]
-mode = { values = ["quick", "fail", "abort", "long"], default = "quick", label = "{}" }
+mode = { values = ["quick", "fail", "abort", "changing", "long"], default = "quick", label = "{}" }
 """
 
 BUILDS = (
@@ -271,3 +283,65 @@ def processes_of(words: str) -> list[str]:
         if words in line:
             found.append(line)
     return found
+
+
+def test_an_output_that_must_be_identical_and_is_not(workspace: Project) -> None:
+    assert workspace.run("flamegraph", "--variant", "changing").returncode == 0
+    collection = workspace.artifacts / "tiny"
+    (collection / "baseline").symlink_to((collection / "latest").readlink())
+    completed = workspace.run("flamegraph", "--variant", "changing")
+    assert_refused(
+        completed, 4, "the output of changing differs", str((collection / "baseline").readlink()), "identical"
+    )
+    assert "DIFFERS from the baseline" in completed.stdout
+    assert len(list(collection.glob("*/manifest.json"))) == 2 + 2, "both runs are kept, and seen again by two links"
+
+
+def test_a_device_that_stays_busy(workspace: Project, tiny: Path) -> None:
+    lock = tiny / "device.lock"
+    with subprocess.Popen(["flock", lock, "sleep", "60"]) as other:
+        wait_for(lambda: subprocess.run(["flock", "-n", lock, "true"], check=False).returncode == 1)
+        completed = workspace.run("flamegraph", "--variant", "fail", "--lock-timeout", "1")
+        other.terminate()
+        subprocess.run(["pkill", "-f", "sleep 60"], check=False)
+    assert_refused(completed, 5, "the device stayed busy", str(lock), "--lock-timeout")
+    assert nothing_published(workspace)
+
+
+def test_a_device_that_becomes_free_is_waited_for(workspace: Project, tiny: Path) -> None:
+    lock = tiny / "device.lock"
+    workspace.run("flamegraph", "--variant", "quick")  # builds
+    with subprocess.Popen(["flock", lock, "sleep", "4"]):
+        completed = workspace.run("flamegraph", "--variant", "changing")
+    assert completed.returncode == 0, completed.stderr
+    device = manifest_of_latest(workspace)["variants"][0]["device"]
+    assert device["holder"] == "ipuenv"
+    assert device["lock_wait_s"] > 0.5
+    assert subprocess.run(["flock", "-n", lock, "true"], check=False).returncode == 0, "the lock must be free again"
+
+
+def manifest_of_latest(project: Project) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((project.artifacts / "tiny" / "latest" / "manifest.json").read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
+def test_a_timeout_that_is_none(workspace: Project, text: str) -> None:
+    assert_refused(workspace.run("flamegraph", f"--lock-timeout={text}"), 2, "lock-timeout", text)
+
+
+def test_a_program_that_needs_no_sdk(workspace: Project) -> None:
+    env = workspace.environment(IPUENV_SDK="none")
+    completed = workspace.run("flamegraph", "--variant", "changing", env=env)
+    assert completed.returncode == 0, completed.stderr
+    assert "SDK        none (IPUENV_SDK)" in completed.stderr
+    assert manifest_of_latest(workspace)["sdk"] is None
+
+
+def test_a_dwarf_recording_is_refused_before_anything_is_built(project: Project, tmp_path: Path) -> None:
+    root = tmp_path / "dwarf"
+    (root / "profiles").mkdir(parents=True)
+    shutil.copy(REPOSITORY / "profiles" / "builds.toml", root / "profiles")
+    text = SMALL_PROFILE.replace('call-graph = "fp"', 'call-graph = "dwarf"')
+    (root / "profiles" / "small.toml").write_text(text)
+    assert_refused(project.run("flamegraph", cwd=root), 2, 'call-graph = "dwarf"')

@@ -254,10 +254,11 @@ class ThreadShare(Facts):
 
 
 class Parallelism(Facts):
-    """How busy the threads were; ``serial_fraction`` is the part of the time in which one thread at most was busy."""
+    """How busy the threads were: the parts of the time in which about one thread was busy, and in which none was."""
 
     mean_busy_threads: Annotated[float, Field(ge=0)]
     serial_fraction: Fraction
+    idle_fraction: Fraction = 0.0
     threads: tuple[ThreadShare, ...] = ()
 
 

@@ -14,7 +14,7 @@ from ipuenv.stages.manifest.documents import SCHEMA, RunManifest, VariantManifes
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """For each older schema the function that turns its JSON object into that of the next one."""
 
-_VERIFY_HINT = "compare the run with its hashes: ipuenv artifacts.verify RUN"
+_VERIFY_HINT = "compare the run with a backup, or record it again: ipuenv flamegraph"
 
 AnyManifest = TypeVar("AnyManifest", RunManifest, VariantManifest)
 
@@ -67,7 +67,7 @@ def _upgraded(value: dict[str, Any], origin: str) -> dict[str, Any]:
         raise UsageError(
             f"'{origin}' names no schema",
             expected=f'"schema": {SCHEMA}, which every manifest of ipuenv begins with',
-            hint="this file was not written by ipuenv; name a run of the artifacts tree: ipuenv artifacts.list",
+            hint="this file was not written by ipuenv; name a run's folder in the artifacts tree",
         )
     schema = value["schema"]
     if type(schema) is not int or schema < 1:

@@ -42,7 +42,7 @@ def explained(doing: str, root: Path) -> Iterator[None]:
             raise FailedError(
                 f"no space left for '{where}' while {doing}",
                 expected="room for the run's files; nothing was published",
-                hint="free some: ipuenv artifacts.prune; or set IPUENV_ARTIFACTS to a folder on a larger disk",
+                hint="delete runs that are not needed any more, or set IPUENV_ARTIFACTS to a folder on a larger disk",
             ) from error
         if error.errno in _NOT_PERMITTED:
             raise MissingError(

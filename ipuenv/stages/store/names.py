@@ -27,7 +27,7 @@ from ipuenv.stages.store.layout import (
 _LATEST_BACK = re.compile(r"latest~(\d{1,6})")
 _PART = re.compile(r"[^/\x00-\x1f\x7f]+")
 _SHOWN = 8
-_LIST_HINT = "list the runs: ipuenv artifacts.list"
+_LIST_HINT = "name one by its id, the beginning of it, its label, 'latest' or 'latest~1'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def _no_run(collection: Collection, name: str, runs: Sequence[StoredRun]) -> Usa
         return UsageError(
             f"no baseline is set in '{collection.name}'",
             expected="a pin on the run that others are compared to",
-            hint=f"set it: ipuenv artifacts.pin {runs[0].id}",
+            hint=f"set it: ln -sfn {runs[0].id} '{collection.folder}/{BASELINE}'",
         )
     if name == LATEST or _LATEST_BACK.fullmatch(name):
         return UsageError(

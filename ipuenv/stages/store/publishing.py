@@ -210,7 +210,7 @@ def read_manifest(path: Path) -> RunManifest:
         raise UsageError(
             f"'{file}' cannot be read: {error.strerror}",
             expected="the manifest of a published run",
-            hint="list the runs: ipuenv artifacts.list",
+            hint="look what the folder holds, or name another run",
         ) from error
     return manifest.load(data, origin=str(file))
 
