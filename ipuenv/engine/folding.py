@@ -41,6 +41,9 @@ CLOCK_EVENTS = ("cpu-clock", "task-clock")
 UNKNOWN_ID = -1
 """A pid or tid that nothing says."""
 
+IDLE = "swapper"
+"""What the kernel calls its idle threads, all of tid 0, for which perf writes no name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
@@ -181,7 +184,7 @@ def _named(comms: Ints, tids: Ints, tasks: Tasks) -> Ints:
     if len(nameless):
         comms = comms.copy()
         for tid, rows in rows_by_key(tids[nameless]):
-            comms[nameless[rows]] = tasks.comm_id(f":{tid}")
+            comms[nameless[rows]] = tasks.comm_id(f":{tid}" if tid else IDLE)
     return comms
 
 

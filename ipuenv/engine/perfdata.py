@@ -238,12 +238,16 @@ def _remarks(gathered: Gathered, side: SideRecords, records: Records) -> Iterato
     if records.problem:
         yield records.problem
     for event, count in gathered.unchained.items():
-        yield f"{count:,} samples of '{event}' have no call chains and were left out"
+        yield f"left out: {_counted(count, 'sample')} of '{event}', which records no call chains"
     if records.aux_bytes:
-        yield f"{records.aux_bytes:,} bytes of AUX traces (Intel PT, ARM SPE) were left out"
+        yield f"left out: {records.aux_bytes:,} bytes of AUX traces (Intel PT, ARM SPE)"
     if gathered.foreign:
-        yield f"{gathered.foreign:,} samples belong to no event of the recording and were left out"
+        yield f"left out: {_counted(gathered.foreign, 'sample')} of no event that the recording describes"
     if gathered.damaged or side.damaged:
-        yield f"{gathered.damaged + side.damaged:,} damaged records were left out"
+        yield f"left out: {_counted(gathered.damaged + side.damaged, 'damaged record')}"
     if gathered.cut:
-        yield f"{gathered.cut:,} call chains claim to be longer than their samples and were cut"
+        yield f"cut off: {_counted(gathered.cut, 'call chain')} said to be longer than the sample"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -29,13 +29,13 @@ def describe(
 ) -> tuple[tuple[Event, ...], Features]:
     """Events and features, those that the header had and those of records: (type, misc, body behind the header).
 
-    A record that is cut off or nonsense is left out.
+    Records describe events only where the header had none. A record that is cut off or nonsense is left out.
     """
     found, reader = list(events), FeatureReader(order, features)
     for kind, misc, body in records:
         try:
             match kind:
-                case RecordType.HEADER_ATTR if len(found) < MAX_EVENTS:
+                case RecordType.HEADER_ATTR if not events and len(found) < MAX_EVENTS:
                     found.append(_read_attr(order, body))
                 case RecordType.HEADER_FEATURE:
                     reader.take(order.unpack("Q", body)[0], body[8:])

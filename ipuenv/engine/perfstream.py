@@ -6,8 +6,11 @@ records that are no multiple of 8 bytes, as pipes do, is copied together so that
 
 from __future__ import annotations
 
+import struct
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +26,7 @@ FIRST_USER_KIND = 64
 """Records from here on are written by the tool, not by the kernel, which alone keeps to multiples of 8 bytes."""
 
 _SINGLE_STEPS = 64
+_WINDOW_BYTES = 1 << 20
 _COMPRESSED2_HEADER = 16
 _COMPRESSED2_MAX_DATA = (1 << 16) - _COMPRESSED2_HEADER - 1
 
@@ -63,6 +67,14 @@ def _ending(section: memoryview, at: int) -> str:
     return f"the record at byte {at:,} of {len(section):,} is cut off or damaged, and the rest was not read"
 
 
+def _problem_of(read: Callable[[], None]) -> str:
+    try:
+        read()
+    except DamagedError as error:
+        return str(error)
+    return ""
+
+
 class _Assembler:
     """Copies records together, each at a word of its own."""
 
@@ -78,35 +90,28 @@ class _Assembler:
     def records(self, positions: Indices, at: int) -> Records:
         """All records, of which those before byte ``at`` are known already."""
         self._add_block(self._section[:at], positions)
-        problem = ""
-        try:
-            self._read_from(at)
-            self._inflater.finish()
-        except DamagedError as error:
-            problem = str(error)
+        ended = _problem_of(partial(self._read_from, at))
+        unfinished = _problem_of(self._inflater.finish)
         self._close_singles()
         data = memoryview(self._copied)
         return Records(
             words=self._order.words(data),
             data=data,
             positions=np.concatenate(self._blocks),
-            problem=problem,
+            problem=ended or unfinished,
             aux_bytes=self._aux_bytes,
         )
 
     def _read_from(self, at: int) -> None:
-        """Read record by record, and at once what has been plain for a while."""
+        """Read record by record, and many at once when they have been plain for a while."""
         section, end = self._section, len(self._section)
         plain = 0
         while at < end:
             if plain > _SINGLE_STEPS:
-                whole = section[at : at + (end - at) // WORD * WORD]
-                positions, stop = walk(self._order, self._order.words(whole))
-                self._inflater.drain()
-                self._add_block(whole[: stop * WORD], positions)
-                at, plain = at + stop * WORD, 0
+                at = self._plain_from(at)
+                plain = _SINGLE_STEPS
                 continue
-            kind, _misc, size = self._order.unpack("IHH", section, at) if at + HEADER_BYTES <= end else (0, 0, 0)
+            kind, _misc, size = self._unpack("IHH", at)
             if kind in CARRIERS:
                 at, plain = self._carrier(kind, at, size), 0
             elif size < HEADER_BYTES or at + size > end or (size % WORD and kind < FIRST_USER_KIND):
@@ -114,6 +119,21 @@ class _Assembler:
             else:
                 self._add_single(section[at : at + size])
                 at, plain = at + size, 0 if size % WORD else plain + 1
+
+    def _plain_from(self, at: int) -> int:
+        """Take plain records up to the end of a window; where the next one begins."""
+        window = self._section[at : at + _WINDOW_BYTES]
+        window = window[: len(window) // WORD * WORD]
+        positions, stop = walk(self._order, self._order.words(window))
+        self._inflater.drain()
+        self._add_block(window[: stop * WORD], positions)
+        return at + stop * WORD
+
+    def _unpack(self, fields: str, at: int) -> tuple[int, ...]:
+        try:
+            return self._order.unpack(fields, self._section, at)
+        except struct.error as error:
+            raise DamagedError(_ending(self._section, at)) from error
 
     def _add_block(self, data: memoryview, positions: Indices) -> None:
         self._close_singles()
@@ -133,30 +153,32 @@ class _Assembler:
 
     def _carrier(self, kind: int, at: int, size: int) -> int:
         """Take a record of :class:`Carrier`; where the next one begins."""
-        section, end = self._section, at + size
-        is_compressed = kind == Carrier.COMPRESSED
-        if size < HEADER_BYTES + (0 if is_compressed else WORD) and kind != Carrier.COMPRESSED2:
-            raise DamagedError(_ending(section, at))
-        if at + 2 * WORD > len(section) and not is_compressed:
-            raise DamagedError(_ending(section, at))
-        if kind == Carrier.COMPRESSED2:
-            return self._compressed2(at, size)
-        if is_compressed:
-            self._inflater.feed(section[at + HEADER_BYTES : end])
-        else:
-            end += self._payload_bytes(kind, at)
-        if end > len(section):
-            raise DamagedError(_ending(section, at))
-        if not is_compressed:
-            self._add_single(section[at : at + size])
+        match kind:
+            case Carrier.COMPRESSED:
+                return self._compressed(at, size)
+            case Carrier.COMPRESSED2:
+                return self._compressed2(at, size)
+            case Carrier.TRACING_DATA:
+                (payload,) = self._unpack("I", at + HEADER_BYTES)
+                return self._with_payload(at, size, payload + -payload % WORD)
+            case _:
+                (payload,) = self._unpack("Q", at + HEADER_BYTES)
+                self._aux_bytes += payload
+                return self._with_payload(at, size, payload)
+
+    def _with_payload(self, at: int, size: int, payload_bytes: int) -> int:
+        end = at + size + payload_bytes
+        if size <= HEADER_BYTES or end > len(self._section):
+            raise DamagedError(_ending(self._section, at))
+        self._add_single(self._section[at : at + size])
         return end
 
-    def _payload_bytes(self, kind: int, at: int) -> int:
-        if kind == Carrier.TRACING_DATA:
-            return -(-int(self._order.unpack("I", self._section, at + 8)[0]) // WORD) * WORD
-        payload = int(self._order.unpack("Q", self._section, at + 8)[0])
-        self._aux_bytes += payload
-        return payload
+    def _compressed(self, at: int, size: int) -> int:
+        end = at + size
+        self._inflater.feed(self._section[at + HEADER_BYTES : end])
+        if size < HEADER_BYTES or end > len(self._section):
+            raise DamagedError(_ending(self._section, at))
+        return end
 
     def _compressed2(self, at: int, size: int) -> int:
         """A COMPRESSED2 record: ``u64 data_size``, data, and zeros up to a multiple of 8 bytes.
@@ -165,7 +187,7 @@ class _Assembler:
         first: each but the last is full, and all but the first kept their headers (``record__pushfn`` in
         ``tools/perf/builtin-record.c``).
         """
-        data_size = int(self._order.unpack("Q", self._section, at + 8)[0])
+        (data_size,) = self._unpack("Q", at + HEADER_BYTES)
         begin, end = at + _COMPRESSED2_HEADER, at + _COMPRESSED2_HEADER + data_size
         padded = end + -(end - at) % WORD
         if (padded - at) & 0xFFFF != size:
@@ -173,7 +195,7 @@ class _Assembler:
         stop = min(end, begin + _COMPRESSED2_MAX_DATA)
         self._inflater.feed(self._section[begin:stop])
         while stop + HEADER_BYTES <= min(end, len(self._section)):
-            kind, _misc, inner = self._order.unpack("IHH", self._section, stop)
+            kind, _misc, inner = self._unpack("IHH", stop)
             if kind != Carrier.COMPRESSED2 or inner < _COMPRESSED2_HEADER or stop + inner > end:
                 raise DamagedError(_ending(self._section, stop))
             self._inflater.feed(self._section[stop + _COMPRESSED2_HEADER : stop + inner])

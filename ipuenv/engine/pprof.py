@@ -202,10 +202,12 @@ class _Writer:
         if len(columns) < len(self._types()):
             columns.append(rows.periods.tolist())
         threads = zip(rows.nodes.tolist(), rows.pids.tolist(), rows.tids.tolist(), strict=True)
+        last, stack, comm = -1, b"", None
         for (node, pid, tid), values in zip(threads, zip(*columns, strict=True), strict=True):
-            stack = b"".join(paths.to(node)[::-1])
-            content = bytes_field(FieldOf.SAMPLE_LOCATIONS, stack) + _packed_values(values)
-            yield bytes_field(FieldOf.SAMPLE, content + labels.of(self._comm_of.get(paths.top), pid, tid))
+            if node != last:  # threads of one stack stand beside each other
+                stack = bytes_field(FieldOf.SAMPLE_LOCATIONS, b"".join(paths.to(node)[::-1]))
+                last, comm = node, self._comm_of.get(paths.top)
+            yield bytes_field(FieldOf.SAMPLE, stack + _packed_values(values) + labels.of(comm, pid, tid))
 
     def _mappings(self) -> dict[_Mapping, int]:
         """Ids of mappings: files before what is none, most frames first."""

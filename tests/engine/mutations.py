@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -93,7 +93,7 @@ def travel(path: Path, kallsyms: Path) -> str:
     """Go the whole way; what came of it. Anything but a picture or an error for people is raised."""
     try:
         with limited(CASE_LIMIT_S):
-            found = recording.read(path, kallsyms=kallsyms)
+            found = recording.read(path, kallsyms=kallsyms, cache=kallsyms.parent / "symbols")
             for view in (views.FULL, views.FUNCTIONS):
                 tree = views.draw(found.stacks, view)
                 assert tree.total == len(found.data.samples)
@@ -110,9 +110,9 @@ def check_beats(error: UsageError) -> None:
         raise AssertionError(error.what) from error
 
 
-def truncations(data: bytes, step: int) -> Iterator[tuple[int, perfdata.PerfData]]:
-    """The recording cut off at lengths ``step`` apart, as far as it can be read."""
-    for size in range(0, len(data), step):
+def truncations(data: bytes, sizes: Iterable[int]) -> Iterator[tuple[int, perfdata.PerfData]]:
+    """The recording cut off at some sizes, as far as it can be read."""
+    for size in sizes:
         try:
             yield size, perfdata.read(data[:size])
         except UsageError as error:

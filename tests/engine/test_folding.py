@@ -85,6 +85,10 @@ def test_a_thread_without_a_name_is_shown_by_its_id() -> None:
     assert folded(File(sample(1, [0x10], tid=42)).read()) == {":42;10": 1}
 
 
+def test_the_idle_thread_has_the_kernels_name() -> None:
+    assert folded(File(sample(1, [0x10], pid=0, tid=0)).read()) == {"swapper;10": 1}
+
+
 def test_a_new_name_begins_a_new_stack() -> None:
     records = comm(0, 7, 7, b"old") + sample(1, [0x10]) + comm(2, 7, 7, b"new") + sample(3, [0x10])
     assert folded(File(records).read()) == {"old;10": 1, "new;10": 1}

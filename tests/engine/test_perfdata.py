@@ -203,7 +203,7 @@ def test_samples_of_no_known_event_are_left_out_and_told() -> None:
     )
     data = File(records, [Attr(sample_type=kinds, ids=(11,)), Attr(sample_type=kinds, ids=(22,))]).read()
     assert (data.samples.time.tolist(), data.samples.event.tolist()) == ([1, 3, 4], [0, 0, 1])
-    assert data.remarks == ("1 samples belong to no event of the recording and were left out",)
+    assert data.remarks == ("left out: 1 sample of no event that the recording describes",)
 
 
 def test_ties_of_two_events_keep_the_order_of_the_file() -> None:
@@ -220,14 +220,14 @@ def test_events_without_call_chains_are_left_out_and_counted() -> None:
     data = File(records, [Attr(sample_type=plain, ids=(11,)), Attr(sample_type=chained, ids=(22,), config=2)]).read()
     assert chains(data) == [[0x10]]
     assert data.unchained == {"cpu-clock": 3}
-    assert data.remarks == ("3 samples of 'cpu-clock' have no call chains and were left out",)
+    assert data.remarks == ("left out: 3 samples of 'cpu-clock', which records no call chains",)
 
 
 def test_samples_that_are_too_short_are_left_out_and_told() -> None:
     short = record(9, struct.pack("<QiiQQ", 1, 7, 7, 1, 1))
     data = File(short + sample(2, [5]) + record(9, b"")).read()
     assert chains(data) == [[5]]
-    assert data.remarks == ("2 damaged records were left out",)
+    assert data.remarks == ("left out: 2 damaged records",)
 
 
 def test_a_group_that_lies_about_its_size_is_left_out() -> None:
@@ -236,7 +236,7 @@ def test_a_group_that_lies_about_its_size_is_left_out() -> None:
         record(9, body) + record(9, body), [Attr(sample_type=TID | TIME | READ | CALLCHAIN, read_format=8)]
     ).read()
     assert len(data.samples) == 0
-    assert data.remarks == ("2 damaged records were left out",)
+    assert data.remarks == ("left out: 2 damaged records",)
 
 
 def test_mappings_of_guests_and_of_data_are_left_out() -> None:
@@ -316,7 +316,9 @@ def test_every_truncation_is_refused_or_told() -> None:
 
 def test_a_chain_that_lies_about_its_length_is_cut_at_its_record() -> None:
     body = struct.pack("<QiiQQ", 1, 7, 7, 1, 1) + struct.pack("<QQQ", 2**40, 0x10, 0x20)
-    assert chains(File(record(9, body) + sample(2, [5])).read()) == [[0x10, 0x20], [5]]
+    data = File(record(9, body) + sample(2, [5])).read()
+    assert chains(data) == [[0x10, 0x20], [5]]
+    assert data.remarks == ("cut off: 1 call chain said to be longer than the sample",)
 
 
 def test_a_record_of_size_zero_ends_the_reading() -> None:

@@ -64,7 +64,7 @@ def test_aux_traces_beside_samples_are_left_out_and_told() -> None:
     payload = struct.pack("<IHH", 9, 2, 8) * 10
     data = File(sample(1, [1]) + auxtrace(payload) + sample(2, [2])).read()
     assert chains(data) == [[1], [2]]
-    assert data.remarks == ("80 bytes of AUX traces (Intel PT, ARM SPE) were left out",)
+    assert data.remarks == ("left out: 80 bytes of AUX traces (Intel PT, ARM SPE)",)
     assert not data.is_partial
 
 

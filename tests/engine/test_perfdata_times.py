@@ -84,4 +84,4 @@ def test_an_event_without_time_among_others_keeps_its_place() -> None:
 def test_a_trailer_that_does_not_fit_its_record_is_told() -> None:
     data = File(record(3, struct.pack("<ii", 7, 7)) + comm(1, 7, 7, b"x")).read()
     assert [task.comm for task in data.tasks if isinstance(task, Comm)] == ["x"]
-    assert data.remarks == ("1 damaged records were left out",)
+    assert data.remarks == ("left out: 1 damaged record",)

@@ -1,5 +1,9 @@
 // The subject of the stored recordings: few functions, no library (x86-64 only, for the sake of its last call).
 
+#ifndef REPEAT
+#define REPEAT 1
+#endif
+
 static volatile unsigned long sink;
 
 __attribute__((noipa)) static void step(long count) {
@@ -16,7 +20,7 @@ __attribute__((noipa)) static void descend(int depth) {
 }
 
 extern "C" [[noreturn]] void _start() {
-    descend(9);
+    for (int round = 0; round < REPEAT; round++) descend(9);
     asm volatile("syscall" : : "a"(60), "D"(0));
     __builtin_unreachable();
 }

