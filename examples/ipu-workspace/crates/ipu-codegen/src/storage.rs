@@ -10,9 +10,9 @@ use ipu_target::MemoryClass;
 use ipu_target::memory::{ALIGNMENT_BYTES, ELEMENT_BYTES, SRAM_BASE, SRAM_BYTES, align_up};
 
 /// More pairs leave more to be gained by swapping them.
-const TRIALS_PER_PAIR: usize = 6;
+const TRIALS_PER_PAIR: usize = 8;
 /// Buffers packed in all trials together, lest many buffers take forever.
-const PACKING_BUDGET: usize = 7_000_000;
+const PACKING_BUDGET: usize = 9_000_000;
 
 /// Byte addresses by buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -59,7 +59,11 @@ impl<T: Tiled> Planned for T {
     }
 
     fn costed(&self, grid: Grid) -> Vec<Costed> {
-        variants(self, grid).filter_map(|scheme| evaluate(self, scheme)).collect()
+        let mut costed = Vec::new();
+        for scheme in variants(self, grid) {
+            costed.extend(evaluate(self, scheme));
+        }
+        costed
     }
 
     fn candidate(&self, costed: Costed) -> Candidate {
