@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _NANOSECONDS = 1e9
 _INTERVALS_PER_SLICE = 10
 _MAX_SLICES = 2000
-_SERIAL_BELOW = 1.25
-_IDLE_BELOW = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +38,7 @@ class Parallelism:
     """Busy threads over the time from the first sample to the last.
 
     ``busy`` holds the mean number in each slice of ``slice_s`` seconds; ``serial_share`` is the share of time in which
-    about one thread was busy, ``idle_share`` that in which none was most of the time (0 to 1); ``threads`` stand busiest
-    first.
+    one thread alone took samples, ``idle_share`` that in which none did (0 to 1); ``threads`` stand busiest first.
     """
 
     duration_s: float
@@ -69,13 +66,13 @@ def measure(data: PerfData) -> Parallelism | None:
     slice_s = duration_s / count
     which = np.minimum(((samples.time / _NANOSECONDS - begin) / slice_s).astype(np.int64), count - 1)
     busy = np.bincount(which, weights=cpu_s, minlength=count) / slice_s
-    is_idle = busy < _IDLE_BELOW
+    threads = np.bincount(np.unique(np.stack((which, samples.tid)), axis=1)[0], minlength=count)
     return Parallelism(
         duration_s=duration_s,
         cpu_s=float(cpu_s.sum()),
         mean_busy=float(cpu_s.sum() / duration_s),
-        serial_share=float((~is_idle & (busy < _SERIAL_BELOW)).mean()),
-        idle_share=float(is_idle.mean()),
+        serial_share=float((threads == 1).mean()),
+        idle_share=float((threads == 0).mean()),
         slice_s=slice_s,
         busy=tuple(busy.tolist()),
         threads=_threads(data, cpu_s),

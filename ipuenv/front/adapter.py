@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from invoke.exceptions import Exit
 
 from ipuenv.ground.console import Console
-from ipuenv.ground.errors import InterruptedRunError, IpuenvError, UsageError
+from ipuenv.ground.errors import FailedError, InterruptedRunError, IpuenvError, UsageError
 
 if TYPE_CHECKING:
     from invoke.context import Context
@@ -63,11 +64,21 @@ def run(console: Console, body: Callable[[], int]) -> int:
         console.error(error)
         return error.exit_code
     except KeyboardInterrupt:
-        console.error(InterruptedRunError("interrupted", expected="nothing was stored"))
+        console.error(InterruptedRunError("interrupted: nothing was stored", hint="start it again"))
         return InterruptedRunError.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our answer has left; nothing is to be said to nobody
         return 1
+    except OSError as error:
+        place = f" '{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else ""
+        console.error(
+            FailedError(
+                f"the system refused{place}: {error.strerror or error}",
+                expected="files and folders that can be read and written",
+                hint="look at the path, its rights, and the space on its disk",
+            )
+        )
+        return FailedError.exit_code
     finally:
         signal.signal(signal.SIGTERM, previous)
 

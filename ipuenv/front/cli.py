@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from invoke.exceptions import ParseError
 from invoke.program import Program
 
 import ipuenv
-from ipuenv.front.tasks import namespace
+from ipuenv.front import tasks
 
 USAGE_EXIT_CODE = 2
 
@@ -41,12 +42,13 @@ def _usage_errors() -> Iterator[None]:
         raise SystemExit(USAGE_EXIT_CODE) from error
 
 
-program = _Program(name="ipuenv", binary="ipuenv", namespace=namespace, version=ipuenv.__version__)
+program = _Program(name="ipuenv", binary="ipuenv", namespace=tasks.namespace, version=ipuenv.__version__)
 
 
 def print_help(task: str) -> None:
-    """Print the help of a task."""
-    program.run([program.binary or "ipuenv", "--help", task], exit=False)
+    """Print the help of a task. Invoke uses up a task's help texts when it parses, so fresh tasks are made for it."""
+    fresh = importlib.reload(tasks).namespace
+    _Program(name="ipuenv", binary="ipuenv", namespace=fresh).run(["ipuenv", "--help", task], exit=False)
 
 
 def main() -> None:

@@ -214,13 +214,14 @@ def _identity(run: RunManifest, variant: VariantManifest) -> str:
     said = [f"sha256 {output.sha256[:16]}"]
     baseline = output.baseline
     if baseline.verdict == "no baseline":
-        said.append("no baseline is pinned")
+        pinned = f"the baseline {run.baseline_run} holds nothing to compare with"
+        said.append(pinned if run.baseline_run else "no baseline is pinned")
     else:
         verdict = "identical to" if baseline.verdict == "identical" else "DIFFERS from"
         said.append(f"{verdict} the baseline {run.baseline_run}")
     others = output.others
     if others.verdict == "identical":
-        said.append(f"identical to {len(others.against)} earlier of the same source")
+        said.append(f"identical to {len(others.against)} earlier that must agree")
     elif others.verdict == "differs":
         said.append(f"DIFFERS from {', '.join(others.differing)}")
     return "; ".join(said)

@@ -90,8 +90,10 @@ def plan_commands(plan: Plan) -> DryRun:
         dirty=revision is not None and revision.is_dirty,
         label=plan.label,
     )
-    run_folder = store.open_collection(roots.artifacts, plan.profile.artifacts).folder / run_id
-    folder = run_folder / plan.variant.id
+    collection = store.open_collection(roots.artifacts, plan.profile.artifacts).folder
+    run_folder = collection / run_id
+    # where the program really writes: what is left there by hand is swept by the next run, never taken for a run
+    folder = collection / f".{run_id}.partial" / plan.variant.id
     program = planning.program(plan, folder)
     request = plan.build_request
     built = build.plan(request, os.environ)

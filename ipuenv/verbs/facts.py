@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -102,14 +102,14 @@ def _variant(evidence: Evidence, staging: Staging) -> manifest.VariantManifest:
         axes=dict(plan.variant.values),
         notes=plan.notes,
         status=ran.status,
-        status_reason="" if ran.status == "pass" else f"the program ended with {ran.ending}",
+        status_reason=ran.status_reason,
         run_dir=os.fspath(ran.folder),
         build=_build(evidence),
         program=manifest.Command(
             argv=ran.argv,
             cwd=os.fspath(plan.roots.workspace),
             sdk_environment=evidence.sdk is not None,
-            environment=manifest.EnvironmentChanges(added=ran.program.variables, removed=ran.program.removed),
+            environment=_changes(ran.program.variables, ran.program.removed),
         ),
         executable=manifest.Executable(
             name=evidence.executable.path.name,
@@ -157,6 +157,15 @@ def _variant(evidence: Evidence, staging: Staging) -> manifest.VariantManifest:
             deterministic=plan.profile.svg.deterministic,
         ),
         stage_durations_s=evidence.durations_s,
+    )
+
+
+def _changes(variables: Mapping[str, str], removed: Iterable[str]) -> manifest.EnvironmentChanges:
+    """What a process got other than we have ourselves."""
+    return manifest.EnvironmentChanges(
+        added={name: value for name, value in variables.items() if name not in os.environ},
+        changed={name: value for name, value in variables.items() if os.environ.get(name, value) != value},
+        removed=tuple(name for name in removed if name in os.environ),
     )
 
 
@@ -218,7 +227,7 @@ def _build(evidence: Evidence) -> manifest.Build:
             argv=built.argv,
             cwd=os.fspath(plan.roots.workspace),
             sdk_environment=plan.row.sdk_environment and evidence.sdk is not None,
-            environment=manifest.EnvironmentChanges(added=built.variables, removed=built.removed),
+            environment=_changes(built.variables, built.removed),
         ),
         artifact=os.fspath(built.executable),
         rustflags_replaced=built.rustflags_replaced,

@@ -1,7 +1,8 @@
 """Byte-identity: whether an output equals those of earlier runs of the same source, and the baseline's.
 
 Two variants are compared where they agree in the axes that the output depends on; the number of threads and the build
-must not change a byte. Earlier runs count only if their source was the same: revision and uncommitted changes.
+must not change a byte. Earlier runs count only if they must agree: the same sweep, the same executable, or the same
+source (revision and uncommitted changes).
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ class Identities:
     baseline_run: str | None
 
 
-def compare(plan: Plan, collection: Collection, revision: Revision | None, output: Blob | None) -> Identities:
+def compare(
+    plan: Plan, collection: Collection, revision: Revision | None, executable: Blob, output: Blob | None
+) -> Identities:
     """Compare an output with those stored in the collection."""
     sha256 = output.sha256 if output is not None else None
     pinned = store.read_pin(collection, store.BASELINE)
     pinned_hashes = dict(_hashes(plan, _manifests([pinned]))) if pinned is not None else {}
     recent = itertools.islice(store.list_runs(collection), RUNS_COMPARED)
-    same_source = (run for run in _manifests(recent) if _is_same_source(run, revision))
+    same_source = (run for run in _manifests(recent) if _must_agree(run, plan, revision, executable))
     return Identities(
         others=manifest.Identity.judge(sha256, dict(_hashes(plan, same_source))),
         baseline=manifest.Identity.judge(sha256, pinned_hashes),
@@ -54,7 +57,11 @@ def _manifests(runs: Iterable[store.StoredRun]) -> Iterator[manifest.RunManifest
             continue
 
 
-def _is_same_source(run: manifest.RunManifest, revision: Revision | None) -> bool:
+def _must_agree(run: manifest.RunManifest, plan: Plan, revision: Revision | None, executable: Blob) -> bool:
+    if plan.sweep_id is not None and run.sweep_id == plan.sweep_id:
+        return True
+    if any(variant.executable and variant.executable.sha256 == executable.sha256 for variant in run.variants):
+        return True
     if run.git is None or revision is None:
         return False
     return (run.git.revision, run.git.diff_sha256) == (revision.commit, revision.diff_sha256)

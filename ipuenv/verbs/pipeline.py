@@ -39,6 +39,7 @@ def flamegraph(plan: Plan, console: Console, pages: Pages) -> Published:
     store.sweep_leftovers(collection)
     steps = Steps(console, history.expected_durations(collection, plan))
 
+    variant_stages.check_perf(plan)
     sdk = variant_stages.capture_sdk(plan, steps)
     built = variant_stages.build_program(plan, sdk, steps)
     revision = provenance.revision(plan.roots.workspace, os.environ)
@@ -65,7 +66,7 @@ def flamegraph(plan: Plan, console: Console, pages: Pages) -> Published:
             executable=executable,
             ran=ran,
             output=output,
-            identities=identity.compare(plan, collection, revision, output),
+            identities=identity.compare(plan, collection, revision, executable, output),
             read=read,
             pictures=pictures,
             durations_s=steps.durations_s,

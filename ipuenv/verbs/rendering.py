@@ -148,7 +148,7 @@ def _refuse_overwriting(source_path: Path, source: Source, form: str, folder: Pa
 
 def _refuse_runs(folder: Path) -> None:
     """A published run never changes, so nothing is drawn into one."""
-    for candidate in (folder.absolute(), *folder.absolute().parents):
+    for candidate in (folder.resolve(), *folder.resolve().parents):
         if store.is_run_id(candidate.name) and (candidate / store.MANIFEST).exists():
             raise UsageError(
                 f"'{folder}' belongs to the stored run '{candidate.name}'",
@@ -239,6 +239,12 @@ def _from_file(path: Path, console: Console) -> Source:
                 remarks=read.quality.reasons,
             )
         folded = read_folded(path.read_bytes(), source=f"'{path}'")
+        if folded.ignored > folded.lines:
+            raise UsageError(
+                f"'{path}' is no file of folded stacks: {folded.ignored:,} of its lines are none",
+                expected="lines 'a;b;c 12', a perf.data, a pprof or a run",
+                hint="name the recording itself",
+            )
         step.note = f"{folded.tree.total:,} samples in {len(folded.tree):,} frames"
     stacks = from_frame_tree(folded.tree)
     return Source(

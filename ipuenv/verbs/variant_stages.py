@@ -66,7 +66,19 @@ class Ran:
     def status(self) -> RunStatus:
         if self.execution.timed_out:
             return "timeout"
-        return "pass" if self.execution.exit_code == 0 else "failed"
+        return "pass" if self.execution.exit_code == 0 and not self.lacks_output else "failed"
+
+    @property
+    def lacks_output(self) -> bool:
+        """Whether the program was to write an output and did not."""
+        return self.program.output is not None and not self.program.output.is_file()
+
+    @property
+    def status_reason(self) -> str:
+        """Why the status is not ``pass``; empty where it is."""
+        if self.execution.exit_code != 0 or self.execution.timed_out:
+            return f"the program ended: {self.ending}"
+        return f"the program did not write '{self.program.output}'" if self.lacks_output else ""
 
     @property
     def ending(self) -> str:
@@ -96,6 +108,18 @@ def capture_sdk(plan: Plan, steps: Steps) -> SdkEnvironment | None:
     for note in captured.notes:
         steps.console.note(f"  {note}")
     return captured
+
+
+def check_perf(plan: Plan) -> None:
+    """Learn whether recording works here before minutes go into a build.
+
+    Raises:
+        MissingError: perf is missing or not permitted.
+    """
+    options = perf.RecordOptions(
+        frequency=plan.profile.record.frequency, call_graph=str(plan.profile.record.call_graph)
+    )
+    perf.check_permitted(provenance.tool_environment(os.environ), options)
 
 
 def build_environment(plan: Plan, captured: SdkEnvironment | None) -> Mapping[str, str]:
@@ -177,7 +201,9 @@ def record_program(
         if line.lower().startswith("warning:"):
             steps.console.warn(f"perf: {line.partition(':')[2].strip()}")
     if recording.execution.interrupted:
-        raise InterruptedRunError("interrupted while the program was recorded", expected="nothing was stored")
+        raise InterruptedRunError(
+            "interrupted while the program was recorded: nothing was stored", hint="start it again"
+        )
     return ran
 
 
@@ -236,7 +262,9 @@ def read_recording(plan: Plan, ran: Ran, executable: Blob, steps: Steps) -> Reco
         raise FailedError(
             f"the program ended before perf took a sample ({ran.ending})",
             expected=f"at least {1000 / frequency:.0f} ms of CPU time: one sample at {frequency} Hz",
-            hint="give the program more to do, or raise [record] frequency in the profile",
+            hint="give the program more to do, or raise [record] frequency in the profile"
+            if ran.execution.exit_code == 0
+            else "mend what the program says of itself, then try again",
             tail=_last_lines(ran.folder / RUN_LOG),
         )
     return read

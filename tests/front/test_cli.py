@@ -34,6 +34,7 @@ def test_help_of_a_task(project: Project, words: tuple[str, ...]) -> None:
     completed = project.run(*words)
     assert completed.returncode == 0, completed.stderr
     assert "Options:" in completed.stdout
+    assert ("Folder for the files" in completed.stdout) == ("render" in words), "options come with their texts"
 
 
 def test_invoke_and_ipuenv_share_one_namespace(project: Project) -> None:

@@ -120,6 +120,7 @@ def test_a_bare_recording_is_drawn(recorded_run: Project, tmp_path: Path) -> Non
         (("latest", "--format", "png"), 2, "there is no format 'png'"),
         (("no-such-run",), 2, "no-such-run"),
         (("/etc/passwd",), 2, "/etc/passwd"),
+        ((sys.executable,), 2, "no file of folded stacks"),
     ],
 )
 def test_what_cannot_be_drawn(
@@ -133,6 +134,8 @@ def test_what_cannot_be_drawn(
 
 
 def test_nothing_is_drawn_into_a_run(recorded_run: Project) -> None:
-    completed = recorded_run.run("render", "latest", "-o", recorded_run.latest / "16threads")
-    assert completed.returncode == 2
-    assert "never change" in completed.stderr
+    for folder in (recorded_run.latest / "16threads", recorded_run.collection / "latest" / "16threads" / "below"):
+        completed = recorded_run.run("render", "latest", "-o", folder)
+        assert completed.returncode == 2
+        assert "never change" in completed.stderr
+    assert not (recorded_run.latest / "16threads" / "below").exists()

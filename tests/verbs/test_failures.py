@@ -41,6 +41,9 @@ fn main() {
             burn(300);
             std::process::abort();
         }
+        Some("silent") => {
+            burn(300);
+        }
         Some("changing") => {
             burn(300);
             let now = std::time::SystemTime::now();
@@ -72,7 +75,7 @@ holder = "ipuenv"
 [record]
 frequency = 199
 [axes]
-mode = { values = ["quick", "fail", "abort", "changing", "long"], default = "quick", label = "{}" }
+mode = { values = ["quick", "fail", "abort", "changing", "silent", "long"], default = "quick", label = "{}" }
 """
 
 BUILDS = (
@@ -295,6 +298,19 @@ def test_an_output_that_must_be_identical_and_is_not(workspace: Project) -> None
     )
     assert "DIFFERS from the baseline" in completed.stdout
     assert len(list(collection.glob("*/manifest.json"))) == 2 + 2, "both runs are kept, and seen again by two links"
+
+
+def test_an_output_that_is_never_written(workspace: Project) -> None:
+    completed = workspace.run("flamegraph", "--variant", "silent")
+    assert completed.returncode == 1
+    assert "the program did not write" in completed.stdout
+    assert not (workspace.artifacts / "tiny" / "latest").exists()
+
+
+@pytest.mark.parametrize("folder", ["/dev/full", "/proc/nowhere"])
+def test_a_folder_that_cannot_be_made(project: Project, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "some.folded").write_text("a;b 1\n")
+    assert_refused(project.run("render", tmp_path / "some.folded", "-o", folder), 1, folder)
 
 
 def test_a_device_that_stays_busy(workspace: Project, tiny: Path) -> None:
