@@ -77,4 +77,11 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks", *session.posargs, external=True)
 
 
+@nox.session(venv_backend="none" if HAS_DEV_PACKAGES else None, default=False)
+def torture(session: nox.Session) -> None:
+    """Read thousands of damaged recordings; IPUENV_TORTURE_CASES and IPUENV_TORTURE_SEED set how many and which."""
+    prepare(session)
+    session.run("python", "-m", "pytest", "tests/torture", *session.posargs, external=True)
+
+
 sessions.register()

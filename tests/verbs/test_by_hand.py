@@ -120,7 +120,7 @@ def test_a_bare_recording_is_drawn(recorded_run: Project, tmp_path: Path) -> Non
         (("latest", "--format", "png"), 2, "there is no format 'png'"),
         (("no-such-run",), 2, "no-such-run"),
         (("/etc/passwd",), 2, "/etc/passwd"),
-        ((sys.executable,), 2, "no file of folded stacks"),
+        ((sys.executable,), 2, "holds no folded stack"),
     ],
 )
 def test_what_cannot_be_drawn(
