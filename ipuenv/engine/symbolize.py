@@ -39,14 +39,6 @@ _LLVM_SUFFIX = ".llvm."
 
 
 @dataclass(slots=True)
-class Unknown:
-    """Addresses of one DSO that got no name, and why."""
-
-    reason: str
-    addresses: int = 0
-
-
-@dataclass(slots=True)
 class LocationTable:
     """Interned frames and locations; ids are indexes."""
 

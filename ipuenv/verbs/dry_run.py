@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ipuenv.stages import build, perf, provenance, sdk, store
+from ipuenv.stages import build, perf, provenance, store
 from ipuenv.verbs import exports, pictures, planning
-from ipuenv.verbs.variant_stages import PERF_DATA, RUN_LOG
+from ipuenv.verbs.variant_stages import PERF_DATA, RUN_LOG, choose_sdk
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -81,8 +81,7 @@ def plan_commands(plan: Plan) -> DryRun:
     roots = plan.roots
     scripts: tuple[Path, ...] = ()
     if roots.needs_sdk:
-        named = roots.sdk
-        scripts = (sdk.locate(named) if named else sdk.search(base=os.environ, workspace=roots.workspace)).scripts
+        scripts = choose_sdk(roots).scripts
     revision = provenance.revision(roots.workspace, os.environ)
     run_id = store.new_run_id(
         datetime.now(UTC),
@@ -98,13 +97,10 @@ def plan_commands(plan: Plan) -> DryRun:
     request = plan.build_request
     built = build.plan(request, os.environ)
     executable = request.target_dir / plan.row.profile_dir / request.bin
-    options = perf.RecordOptions(
-        frequency=plan.profile.record.frequency, call_graph=str(plan.profile.record.call_graph)
-    )
     drawn = [
         folder / pictures.file_name(plan.name, view, pictures.SVG) for view in pictures.views_of(plan.profile).values()
     ]
-    record = perf.equivalent_argv((os.fspath(executable), *program.args), options)
+    record = perf.equivalent_argv((os.fspath(executable), *program.args), plan.record_options)
     return DryRun(
         run_folder=run_folder,
         sdk_scripts=scripts,

@@ -15,6 +15,7 @@ from ipuenv.ground.profile import DEVICE_LOCK, PACKAGE, RUN_DIR, WORKSPACE, Call
 from ipuenv.ground.templates import expand, placeholders
 from ipuenv.ground.variants import Variant, default_variant, select
 from ipuenv.stages.build import BuildRequest
+from ipuenv.stages.perf import RecordOptions
 
 if TYPE_CHECKING:
     from ipuenv.ground.roots import Roots
@@ -60,6 +61,11 @@ class Plan:
             jobs=self.row.jobs,
             rustflags=self.row.rustflags or (),
         )
+
+    @property
+    def record_options(self) -> RecordOptions:
+        """What perf is told."""
+        return RecordOptions(frequency=self.profile.record.frequency, call_graph=str(self.profile.record.call_graph))
 
     @property
     def notes(self) -> str:

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ipuenv.engine.recording import Recording
+    from ipuenv.ground.roots import Roots
     from ipuenv.stages.build import Built
     from ipuenv.stages.environment import SdkEnvironment
     from ipuenv.stages.execution import Execution
     from ipuenv.stages.program_log import ProgramLog
+    from ipuenv.stages.sdk import SdkChoice
     from ipuenv.stages.store import Blob, Staging
     from ipuenv.verbs.pictures import Picture
     from ipuenv.verbs.planning import Plan, Program
@@ -87,6 +89,18 @@ class Ran:
         return command.ending(self.execution.exit_code) + limit
 
 
+def choose_sdk(roots: Roots) -> SdkChoice:
+    """The SDK that the settings name, else the one that is found around the workspace.
+
+    Raises:
+        MissingError: there is no SDK.
+        UsageError: there are several.
+    """
+    if roots.sdk is not None:
+        return sdk.locate(roots.sdk)
+    return sdk.search(base=os.environ, workspace=roots.workspace)
+
+
 def capture_sdk(plan: Plan, steps: Steps) -> SdkEnvironment | None:
     """Find the SDK and take the environment that its scripts make; None where the settings say that none is needed.
 
@@ -99,10 +113,7 @@ def capture_sdk(plan: Plan, steps: Steps) -> SdkEnvironment | None:
     if not roots.needs_sdk:
         return None
     with steps.step("environment", "SDK environment") as step:
-        choice = (
-            sdk.locate(roots.sdk) if roots.sdk is not None else sdk.search(base=os.environ, workspace=roots.workspace)
-        )
-        captured = environment.capture(choice, base=os.environ)
+        captured = environment.capture(choose_sdk(roots), base=os.environ)
         changes = len(captured.added) + len(captured.changed)
         step.note = f"{changes} variables from {captured.sdk.name}{' (stand-in)' if captured.is_stand_in else ''}"
     for note in captured.notes:
@@ -116,10 +127,7 @@ def check_perf(plan: Plan) -> None:
     Raises:
         MissingError: perf is missing or not permitted.
     """
-    options = perf.RecordOptions(
-        frequency=plan.profile.record.frequency, call_graph=str(plan.profile.record.call_graph)
-    )
-    perf.check_permitted(provenance.tool_environment(os.environ), options)
+    perf.check_permitted(provenance.tool_environment(os.environ), plan.record_options)
 
 
 def build_environment(plan: Plan, captured: SdkEnvironment | None) -> Mapping[str, str]:
@@ -172,7 +180,7 @@ def record_program(
     if planning.passes_device_lock(plan.profile) and plan.device_lock is not None:
         plan.device_lock.parent.mkdir(parents=True, exist_ok=True)
     argv = (os.fspath(executable.path), *planned.args)
-    options = plan.profile.record
+    options = plan.record_options
     with (
         _device(plan, steps) as held_wait_s,
         steps.step("record", f"recording {plan.variant.id} at {options.frequency} Hz") as step,
@@ -184,7 +192,7 @@ def record_program(
             log=folder / RUN_LOG,
             perf_data=folder / PERF_DATA,
             perf_env=provenance.tool_environment(os.environ),
-            options=perf.RecordOptions(frequency=options.frequency, call_graph=str(options.call_graph)),
+            options=options,
             timeout_s=plan.profile.run.timeout_s,
         )
         ran = Ran(
